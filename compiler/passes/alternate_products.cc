@@ -88,10 +88,7 @@ class Alternation {
     }
     product_ = *product;
     for (auto s = stmts.begin(); s != product; ++s) Before(*s);
-    for (auto s = product + 2; s != stmts.end(); ++s) {
-      if (Is(*s, Instruction::kBarrierWait)) return false;
-      rest_.push_back(*s);
-    }
+    rest_.insert(rest_.end(), product + 2, stmts.end());
     return MayStartAhead() && MayRunBeside();
   }
 
@@ -197,9 +194,7 @@ class Alternation {
     for (size_t i = 1; i < x->regions.size(); ++i) operands.insert(x->regions[i].buffer.get());
     bool works = false;
     for (const Stmt& s : rest_) {
-      const bool arrives = Is(s, Instruction::kBarrierArrive);
-      if (arrives && !HasVersions(s)) return false;
-      if (HoldsProducts(s) || s.kind() == ir::StmtKind::kAlloc || ir::HasJump(s)) return false;
+      if (!MayMove(s)) return false;
       const Touched touched = TouchedBy(s);
       if (Meet(touched.writes, operands)) return false;
       works |= touched.reads.count(result().get()) > 0;
@@ -211,13 +206,16 @@ class Alternation {
     return works && std::none_of(delayed_.begin(), delayed_.end(), looks);
   }
 
-  static bool HoldsProducts(const Stmt& s) {
-    bool holds = false;
+  // No other products, no waits that these may be for, and tiles handed back that have versions.
+  static bool MayMove(const Stmt& s) {
+    bool may = !ir::HasJump(s) && s.kind() != ir::StmtKind::kAlloc;
     ir::Walk(s, [&](const Stmt& x) {
-      holds |= Is(x, Instruction::kWgmma) || Is(x, Instruction::kWgmmaWait);
-      return !holds;
+      may &= !Is(x, Instruction::kWgmma) && !Is(x, Instruction::kWgmmaWait) &&
+             !Is(x, Instruction::kBarrierWait) &&
+             !(Is(x, Instruction::kBarrierArrive) && !HasVersions(x));
+      return may;
     });
-    return holds;
+    return may;
   }
 
   // The product of a step, to one of the two.

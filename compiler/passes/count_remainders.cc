@@ -80,7 +80,8 @@ class CountLoop : public ir::Mutator {
                                    store->way);
   }
   ir::Region MutateRegion(const ir::Region& r) override {
-    return r.buffer->scope == ir::Scope::kGlobal ? r : Mutator::MutateRegion(r);
+    const bool on_chip = r.buffer != nullptr && r.buffer->scope != ir::Scope::kGlobal;
+    return on_chip ? Mutator::MutateRegion(r) : r;
   }
   Expr VisitExpr(const Expr& e) override {
     if (!counts_) return e;

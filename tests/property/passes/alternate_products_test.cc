@@ -90,6 +90,14 @@ constexpr char kChanged[] = R"(
             for i, j in T.Parallel(ROWS, 64):
                 sums[i, j] = T.max(sums[i, j], c[i, j])
 )";
+// The work adds to memory that others may add to.
+constexpr char kAdds[] = R"(
+        for k in T.Pipelined(STEPS, num_stages=STAGES):
+            TILES
+            T.gemm(a, b, c, transpose_B=True, clear_accum=True)
+            for i, j in T.Parallel(ROWS, 64):
+                T.atomic_add(C[1, block * ROWS + i, j], c[i, j])
+)";
 constexpr char kOfTheBlock[] = R"(
         for k in T.Pipelined(STEPS - block * 3, num_stages=STAGES):
             TILES
@@ -187,7 +195,7 @@ void ExpectComputes(const std::string& loop, const Shape& shape, bool alternates
 }
 
 TEST(AlternateProducts, ComputeWhatTheirTilesDo) {
-  for (const char* loop : {kPromoted, kScaled, kClearedAfterwards, kChanged, kOfTheBlock}) {
+  for (const char* loop : {kPromoted, kScaled, kClearedAfterwards, kChanged, kAdds, kOfTheBlock}) {
     for (const int steps : {1, 3, 4, 6, 9}) {
       for (const int stages : {2, 3, 4}) ExpectComputes(loop, {steps, stages}, true);
     }
