@@ -167,16 +167,17 @@ constexpr char kPartIsCleared[] = R"(
 )";
 constexpr char kPartGoesOn[] = R"(
         tall = T.alloc_fragment((ROWS * 2, 64), "float32")
+        both = T.alloc_fragment((ROWS * 2, 64), "float32")
+        T.clear(both)
         for k in T.Pipelined(STEPS, num_stages=STAGES):
             TILES
             T.gemm(a, b, tall[0:ROWS, :], transpose_B=True, clear_accum=True)
             for i, j in T.Parallel(ROWS * 2, 64):
                 if i >= ROWS:
                     tall[i, j] = T.if_then_else(k == 0, 0.0, tall[i, j]) + 1.0
-            T.copy(tall[0:ROWS, :], c)
-            for i, j in T.Parallel(ROWS, 64):
-                sums[i, j] += c[i, j]
-        T.copy(tall[ROWS:ROWS * 2, :], C[1, block * ROWS, 0])
+            for i, j in T.Parallel(ROWS * 2, 64):
+                both[i, j] += tall[i, j]
+        T.copy(both[ROWS:ROWS * 2, :], C[1, block * ROWS, 0])
 )";
 
 bool Alternates(const ir::Program& program) {
