@@ -166,16 +166,16 @@ constexpr char kPartIsCleared[] = R"(
             T.clear(wide)
 )";
 constexpr char kPartGoesOn[] = R"(
-        tall = T.alloc_fragment((ROWS * 2, 64), "float32")
-        both = T.alloc_fragment((ROWS * 2, 64), "float32")
+        tall = T.alloc_fragment((ROWS * 2, 32), "float32")
+        both = T.alloc_fragment((ROWS * 2, 32), "float32")
         T.clear(both)
         for k in T.Pipelined(STEPS, num_stages=STAGES):
             TILES
-            T.gemm(a, b, tall[0:ROWS, :], transpose_B=True, clear_accum=True)
-            for i, j in T.Parallel(ROWS * 2, 64):
+            T.gemm(a, b[0:32, :], tall[0:ROWS, :], transpose_B=True, clear_accum=True)
+            for i, j in T.Parallel(ROWS * 2, 32):
                 if i >= ROWS:
                     tall[i, j] = T.if_then_else(k == 0, 0.0, tall[i, j]) + 1.0
-            for i, j in T.Parallel(ROWS * 2, 64):
+            for i, j in T.Parallel(ROWS * 2, 32):
                 both[i, j] += tall[i, j]
         T.copy(both[ROWS:ROWS * 2, :], C[1, block * ROWS, 0])
 )";
