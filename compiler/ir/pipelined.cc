@@ -10,11 +10,6 @@ bool IsPipelined(const Stmt& s) {
   return loop != nullptr && loop->loop == ForKind::kPipelined;
 }
 
-std::vector<Stmt> RowOf(const Stmt& body) {
-  const auto* seq = body.As<Seq>();
-  return seq != nullptr ? seq->stmts : std::vector<Stmt>{body};
-}
-
 // The row inside of a statement that is passed through; empty for others.
 std::vector<Stmt> Inside(const Stmt& s) {
   const auto* loop = s.As<For>();
@@ -39,6 +34,11 @@ std::vector<Row> PathFrom(const std::vector<Stmt>& row) {
 }
 
 }  // namespace
+
+std::vector<Stmt> RowOf(const Stmt& body) {
+  const auto* seq = body.As<Seq>();
+  return seq != nullptr ? seq->stmts : std::vector<Stmt>{body};
+}
 
 std::vector<Row> PathToPipelined(const Launch& launch) { return PathFrom(RowOf(launch.body)); }
 

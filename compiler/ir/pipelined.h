@@ -15,6 +15,9 @@ struct Row {
   Stmt at;
 };
 
+// The statements of a body, or of a branch of it.
+std::vector<Stmt> RowOf(const Stmt& body);
+
 // The rows that lead from the launch's own to the first pipelined loop: `at` is that loop in the
 // last row, before that a serial loop or a condition without alternative whose body is the next
 // row. Empty where no row has such a loop, or where several ways lead to one.

@@ -570,9 +570,7 @@ Stmt WithOwnAnswers(const Stmt& launch) {
 }
 
 Stmt WithoutBarriers(const Stmt& s) {
-  return RewriteStmts(s, [](const Stmt& x) {
-    return IsBarrier(x) && !IsOfCluster(x) ? MakeSeq({}, x->loc) : Stmt();
-  });
+  return Without(s, [](const Stmt& x) { return IsBarrier(x) && !IsOfCluster(x); });
 }
 
 // A fragment of which each thread stores another value to one place, and that no tile operation

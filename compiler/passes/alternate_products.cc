@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -87,6 +88,7 @@ class Alternation {
       return false;
     }
     product_ = *product;
+    written_ = TouchedBy(loop_->body).writes;
     for (auto s = stmts.begin(); s != product; ++s) Before(*s);
     rest_.insert(rest_.end(), product + 2, stmts.end());
     return MayStartAhead() && MayRunBeside();
@@ -155,11 +157,10 @@ class Alternation {
   template <typename T>
   bool DependsOnMemory(const T& x) const {
     bool depends = false;
-    const Buffers written = TouchedBy(loop_->body).writes;
     const auto look = [&](const Expr& e) {
       const auto* load = e.As<ir::Load>();
       depends |= load != nullptr &&
-                 (load->buffer->scope != ir::Scope::kVar || written.count(load->buffer.get()) > 0);
+                 (load->buffer->scope != ir::Scope::kVar || written_.count(load->buffer.get()) > 0);
       return !depends;
     };
     if constexpr (std::is_same_v<T, Expr>) {
@@ -238,6 +239,7 @@ class Alternation {
   const SourceLoc loc_;
   const ir::For* loop_;
   Stmt product_;
+  Buffers written_;            // in the loop
   std::vector<Stmt> start_;    // before the product
   std::vector<Stmt> rest_;     // once it is over, and what may as well be done then
   std::vector<Stmt> delayed_;  // of these, what stood before it
@@ -315,9 +317,7 @@ class AlternateLaunch : public ir::Mutator {
 
   // Whether anything else of the launch reads the result, or writes it, which may be for that.
   bool LooksOutside(const Stmt& loop, const ir::Buffer& result) const {
-    const Stmt rest = ir::RewriteStmts(launch_.body, [&](const Stmt& s) -> Stmt {
-      return s.same_as(loop) ? ir::MakeSeq({}, s->loc) : Stmt();
-    });
+    const Stmt rest = ir::Without(launch_.body, [&](const Stmt& s) { return s.same_as(loop); });
     const Touched touched = TouchedBy(rest);
     return touched.reads.count(result.get()) + touched.writes.count(result.get()) > 0;
   }

@@ -161,9 +161,8 @@ class Arrange {
 
   // Whether nothing but the loop touches a tile, other than to declare it.
   bool IsTheLoopsOwn(const ir::Buffer& tile) const {
-    const Stmt outside = ir::RewriteStmts(launch_.body, [&](const Stmt& s) -> Stmt {
-      return s.same_as(loop_stmt_) ? ir::MakeSeq({}, s->loc) : Stmt();
-    });
+    const Stmt outside =
+        ir::Without(launch_.body, [&](const Stmt& s) { return s.same_as(loop_stmt_); });
     return !Uses({outside}, tile);
   }
 

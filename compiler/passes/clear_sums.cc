@@ -115,9 +115,8 @@ class ClearLaunch {
     const size_t clear = FindClear({seq->stmts.begin(), products}, sums);
     const Stmt cleared = EachClearing(*products, sums);
     if (clear == loop || !cleared.defined()) return {};
-    const Stmt rest = ir::RewriteStmts(launch, [&](const Stmt& x) -> Stmt {
-      const bool known = x.same_as(seq->stmts[clear]) || x.same_as(*products);
-      return known ? ir::MakeSeq({}, x->loc) : Stmt();
+    const Stmt rest = ir::Without(launch, [&](const Stmt& x) {
+      return x.same_as(seq->stmts[clear]) || x.same_as(*products);
     });
     if (Uses({rest}, sums)) return {};
     std::vector<Stmt> stmts = seq->stmts;

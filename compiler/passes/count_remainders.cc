@@ -66,9 +66,9 @@ class CountLoop : public ir::Mutator {
   // Instructions and asynchronous copies say which tile they mean; where in a tensor is left alone.
   Stmt VisitStmt(const Stmt& s) override {
     if (s.kind() == ir::StmtKind::kInstruct) {
-      const bool around = std::exchange(counts_, true);
+      counts_ = true;
       const Stmt out = RebuildStmt(s);
-      counts_ = around;
+      counts_ = false;
       return out;
     }
     const auto* store = s.As<ir::Store>();

@@ -63,10 +63,9 @@ class FuseLaunch {
     if (body.same_as(launch_.body) && notes_.empty()) return {};
     std::map<std::string, std::string> notes = launch_.annotations;
     notes.insert(notes_.begin(), notes_.end());
-    const Stmt kept = ir::RewriteStmts(body, [&](const Stmt& s) -> Stmt {
+    const Stmt kept = ir::Without(body, [&](const Stmt& s) {
       const auto* alloc = s.As<ir::Alloc>();
-      const bool gone = alloc != nullptr && gone_.count(alloc->buffer.get()) > 0;
-      return gone ? ir::MakeSeq({}, s->loc) : Stmt();
+      return alloc != nullptr && gone_.count(alloc->buffer.get()) > 0;
     });
     return ir::MakeStmt<ir::Launch>(launch_.loc, launch_.grid, launch_.threads, kept,
                                     std::move(notes));

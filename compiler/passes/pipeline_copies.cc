@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/instruct.h"
+#include "compiler/ir/pipelined.h"
 #include "compiler/ir/visit.h"
 #include "compiler/passes/build.h"
 #include "compiler/passes/share_memory.h"
@@ -67,12 +68,6 @@ bool LooksUpBy(const Expr& e, const Expr& var) {
 // Which fetches a loop makes ahead: those of each step, at places that are computed from it, or
 // those that memory decides, too.
 enum class Ahead : uint8_t { kComputed, kLookedUp };
-
-// The statements of a body, or of a branch of it.
-std::vector<Stmt> RowOf(const Stmt& s) {
-  const auto* row = s.As<ir::Seq>();
-  return row != nullptr ? row->stmts : std::vector<Stmt>{s};
-}
 
 // One loop of a launch.
 class Pipeline {
@@ -139,7 +134,7 @@ class Pipeline {
   // The fetches of a row and of its branches that all steps to come can be asked for; `before`:
   // what runs before, apart from them.
   void Find(const Stmt& row, std::vector<Stmt>* before) {
-    for (const Stmt& s : RowOf(row)) {
+    for (const Stmt& s : ir::RowOf(row)) {
       const auto* copy = s.As<ir::Copy>();
       if (copy != nullptr ? Moves(*copy, *before) : Gathers(s, *before)) {
         fetches_.push_back({s, row});
@@ -199,21 +194,20 @@ class Pipeline {
 
   // Those whose tiles are theirs alone, in their row alone, and whose tensors nobody writes.
   void Keep() {
-    const Stmt body = Without(loop_.body);
+    const Stmt body = WithoutFetches(loop_.body);
     std::vector<Fetch> kept;
     for (const Fetch& f : fetches_) {
       const ir::Buffer tile = TileOf(f.at), tensor = TensorOf(f.at);
       const auto same = [&](const Fetch& other) { return TileOf(other.at) == tile; };
-      const Stmt outside = ir::RewriteStmts(launch_.body, [&](const Stmt& s) -> Stmt {
-        return s.same_as(f.row) ? ir::MakeSeq({}, s->loc) : Stmt();
-      });
+      const Stmt outside =
+          ir::Without(launch_.body, [&](const Stmt& s) { return s.same_as(f.row); });
       const bool only = std::count_if(fetches_.begin(), fetches_.end(), same) == 1;
       const bool written = std::find(written_by_launch_.begin(), written_by_launch_.end(),
                                      tensor) != written_by_launch_.end();
       if (only && !written && !Uses({outside}, tile) && !Writes({body}, tile)) kept.push_back(f);
     }
     fetches_ = std::move(kept);
-    rest_ = RowOf(Without(loop_.body));
+    rest_ = ir::RowOf(WithoutFetches(loop_.body));
   }
 
   bool IsFetch(const Stmt& s) const {
@@ -221,9 +215,8 @@ class Pipeline {
                        [&](const Fetch& f) { return f.at.same_as(s); });
   }
 
-  Stmt Without(const Stmt& body) const {
-    return ir::RewriteStmts(
-        body, [&](const Stmt& s) -> Stmt { return IsFetch(s) ? ir::MakeSeq({}, s->loc) : Stmt(); });
+  Stmt WithoutFetches(const Stmt& body) const {
+    return ir::Without(body, [&](const Stmt& s) { return IsFetch(s); });
   }
 
   // What of `s` fetches the tiles of a step, whose loop variable is `at`: the fetches, under their
