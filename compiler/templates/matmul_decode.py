@@ -3,9 +3,13 @@ import tilelang
 import tilelang.language as T
 
 
+# rotate: neighbouring blocks begin at different steps of K, and go around: all of them at once would
+# ask for the same few lines of A.
 @tilelang.jit(out_idx=[-1])
 def matmul_decode(M, N, K, dtype="bfloat16", out_dtype="bfloat16",
-               block_M=16, block_N=64, block_K=128, num_stages=4, threads=128):
+                  block_M=16, block_N=64, block_K=128, num_stages=4, threads=128, rotate=False):
+    keep = "evict_first" if isinstance(M, int) and M <= block_M else "evict_normal"  # B, if read once
+
     @T.prim_func
     def main(A: T.Tensor((M, K), dtype), B: T.Tensor((N, K), dtype), C: T.Tensor((M, N), out_dtype)):
         with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
@@ -14,8 +18,9 @@ def matmul_decode(M, N, K, dtype="bfloat16", out_dtype="bfloat16",
             sums = T.alloc_fragment((block_N, block_M), "float32")
             T.clear(sums)
             for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
-                T.copy(B[bx * block_N, k * block_K], B_shared)
-                T.copy(A[by * block_M, k * block_K], A_shared)
+                step = (k + bx) % T.ceildiv(K, block_K) if rotate else k
+                T.copy(B[bx * block_N, step * block_K], B_shared, eviction_policy=keep)
+                T.copy(A[by * block_M, step * block_K], A_shared)
                 T.gemm(B_shared, A_shared, sums, transpose_B=True)
             for i, j in T.Parallel(block_N, block_M):
                 if bx * block_N + i < N and by * block_M + j < M:

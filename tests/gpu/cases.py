@@ -56,11 +56,11 @@ def other(name, template, arguments, config=None, kind=None, **case):
             "config": config or {}, "options": {}, "dtype": "float16", **arguments, **case}
 
 
-def few(name, M, N, K, block=(16, 64, 128), stages=4, **case):
+def few(name, M, N, K, block=(16, 64, 128), stages=4, rotate=False, **case):
     """C[M, N] = A B^T for few rows of A."""
     return other(name, "matmul_decode", {"M": M, "N": N, "K": K, "dtype": "bfloat16"},
                  {"block_M": block[0], "block_N": block[1], "block_K": block[2],
-                  "num_stages": stages}, out="bfloat16", **case)
+                  "num_stages": stages, "rotate": rotate}, out="bfloat16", **case)
 
 
 def streamk(name, M, N, K, dtype="bfloat16", out="bfloat16", trans_A=False, trans_B=True, few=False,
@@ -187,6 +187,7 @@ def others():
                        {"M": 100, "N": 264, "K": 2000, "dtype": "bfloat16"}, {"split": 4},
                                               out="bfloat16"))
     cases.append(few("few", 3, 264, 2000))
+    cases.append(few("few_rotated", 3, 264, 2000, rotate=True))
     cases.append(one_row("row", 264, 2000))
     cases.append(few("few_more", 70, 264, 2000, block=(64, 128, 128), stages=2))
     cases.append(other("promoted", "matmul_promoted",
@@ -360,6 +361,7 @@ OLDER = [((128, 128, 32), 128, 3), ((128, 128, 32), 128, 4), ((128, 128, 32), 12
          ((128, 128, 64), 128, 3), ((128, 256, 64), 256, 3), ((128, 256, 64), 256, 4),
          ((128, 256, 32), 256, 4), ((128, 256, 32), 256, 5), ((256, 128, 64), 256, 3),
          ((256, 128, 64), 256, 4)]
+SHARED_MEMORY = 226 << 10  # of a block, for tiles
 # Where the tiles of a product are few.
 SMALL = [((128, 128, 64), 256, 5), ((128, 128, 128), 256, 3), ((64, 128, 64), 128, 6),
          ((64, 128, 128), 128, 4), ((128, 64, 64), 256, 6), ((128, 64, 128), 256, 4),
@@ -383,6 +385,26 @@ SHARED = {
 SHARED_FEW = [(132, 64, 128, 10), (132, 128, 128, 5), (132, 64, 64, 18), (132, 64, 256, 5),
               (264, 64, 128, 5), (264, 128, 128, 2), (396, 64, 128, 3), (112, 64, 128, 10)]
 ATTENTION = [(16, 16, 1024, 128), (4, 16, 4096, 128), (1, 16, 16384, 128), (4, 32, 4096, 64)]
+
+
+def timed_few(shape, M, N, K):
+    """Few rows: a tile a block, with as many stages as shared memory holds."""
+    cases = []
+    rows = 16 if M <= 16 else 64
+    plain = [((128, 128), 3, 1), ((128, 128), 3, 2), ((128, 128), 2, 1), ((64, 128), 4, 1),
+             ((64, 128), 4, 2), ((64, 128), 2, 1), ((64, 128), 1, 1), ((64, 64), 5, 1),
+             ((128, 64), 5, 1), ((64, 128), 6, 1), ((64, 128), 7, 1), ((64, 256), 5, 1)]
+    rotated = [((64, 128), 1, 1), ((64, 128), 2, 1), ((64, 128), 4, 1), ((64, 128), 6, 1),
+               ((64, 256), 2, 1), ((64, 256), 5, 1), ((64, 512), 1, 1), ((128, 128), 3, 1)]
+    for rotate, configs in ((False, plain), (True, rotated)):
+        for (width, depth), stages, cluster in configs:
+            if 2 * (rows + width) * depth * stages > SHARED_MEMORY:
+                continue
+            kind = "rotated" if rotate else "few"
+            cases.append(few(f"{shape}/{kind}_{rows}x{width}x{depth}_{stages}_{cluster}", M, N, K,
+                             (rows, width, depth), stages, rotate=rotate,
+                             options={"kiln.persistent": 0, "kiln.cluster": cluster}))
+    return cases
 
 
 def timed_few_shared(shape, M, N, K):
@@ -454,14 +476,7 @@ def timed():
             name = f"{shape}/{'x'.join(map(str, block))}_{stages}"
             cases.append(product(name, M, N, K, block=block, threads=threads, stages=stages, panel=0,
                                  options={"kiln.cluster": 1}))
-        for block, stages, cluster in (((128, 128), 3, 1), ((128, 128), 3, 2), ((128, 128), 2, 1),
-                                       ((64, 128), 4, 1), ((64, 128), 4, 2), ((64, 128), 2, 1),
-                                       ((64, 128), 1, 1), ((64, 64), 5, 1), ((128, 64), 5, 1),
-                                       ((64, 128), 6, 1), ((64, 128), 7, 1), ((64, 256), 5, 1)):
-            block = (16 if M <= 16 else 64, *block)
-            cases.append(few(f"{shape}/few_{'x'.join(map(str, block))}_{stages}_{cluster}", M, N, K,
-                             block, stages,
-                             options={"kiln.persistent": 0, "kiln.cluster": cluster}))
+        cases += timed_few(shape, M, N, K)
         if M == 1:  # one row needs no tensor core
             for block_N, block_K, threads in ((2, 4096, 512), (1, 4096, 256), (1, 2048, 128),
                                               (4, 2048, 512)):
