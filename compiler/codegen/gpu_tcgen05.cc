@@ -22,7 +22,10 @@ constexpr int64_t kStepBytes = 32;     // along k, of one instruction
 constexpr int64_t kMostMoved = 128;    // registers of one load or store
 constexpr char kOneBlock[] = ".cta_group::1";
 
-const char* KindOf(DType type) { return type.bits == 16 ? "f16" : type.is_int() ? "i8" : "f8f6f4"; }
+const char* KindOf(DType type) {
+  if (type.bits == 32) return "tf32";
+  return type.bits == 16 ? "f16" : type.is_int() ? "i8" : "f8f6f4";
+}
 
 }  // namespace
 

@@ -15,8 +15,8 @@ uint32_t FormatOf(DType type) {
     case TypeCode::kE5M2:
     case TypeCode::kInt:
       return 1;
-    default:  // float16, e4m3, uint8
-      return 0;
+    default:  // tf32; float16, e4m3, uint8
+      return type.bits == 32 ? 2 : 0;
   }
 }
 

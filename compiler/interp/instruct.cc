@@ -2,7 +2,6 @@
 // here from addresses, as the hardware does, and from nothing that the compiler believes of
 // layouts.
 #include <algorithm>
-#include <bit>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +11,7 @@
 #include "compiler/interp/compiler.h"
 #include "compiler/interp/metadata.h"
 #include "compiler/interp/parts.h"
+#include "compiler/interp/tf32.h"
 #include "compiler/interp/tile_shape.h"
 #include "compiler/ir/sparse.h"
 
@@ -296,22 +296,6 @@ struct ProductShape {
            at % depth / (4 * packed) * 2 * packed + r % 16 / 8 * packed + at % packed;
   }
 };
-
-// How an operand of float32 becomes tf32: eight bits of exponent, ten of mantissa.
-enum class Tf32 : uint8_t { kNone, kRounded, kCut };
-
-// cvt.rna.tf32.f32 (PTX 9.7.9.21): to nearest, ties away from zero; infinities and NaNs stay. What
-// is cut loses its last bits, whatever it is.
-double ToTf32(double value, Tf32 how) {
-  constexpr uint32_t kLast = 0x1fff, kHalf = 0x1000, kExponent = 0x7f800000;
-  if (how == Tf32::kNone) return value;
-  auto bits = std::bit_cast<uint32_t>(static_cast<float>(value));
-  if (how == Tf32::kRounded) {
-    if ((bits & kExponent) == kExponent) return value;
-    bits += kHalf;
-  }
-  return std::bit_cast<float>(bits & ~kLast);
-}
 
 // An operand of a product: a tile, or registers.
 struct Operand {

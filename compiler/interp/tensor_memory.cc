@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/interp/async.h"
 #include "compiler/interp/compiler.h"
+#include "compiler/interp/tf32.h"
 #include "compiler/interp/tile_shape.h"
 
 namespace kiln::interp {
@@ -221,6 +222,7 @@ class ProductInTensorMemory : public Action {
     TileShape tile;
     bool trans = false;  // its rows are steps along k
     Box box;
+    Tf32 tf32 = Tf32::kNone;
   };
   ProductInTensorMemory(SourceLoc loc, SumShape shape, int64_t k, Operand a, Operand b,
                         Rounding rounding, NodePtr clear, NodePtr address, uint32_t thread)
@@ -302,7 +304,7 @@ class ProductInTensorMemory : public Action {
       for (int64_t k = 0; k < k_; ++k) {
         const int64_t place = x.trans ? x.tile.At(first, k, i) : x.tile.At(first, i, k);
         if (!CheckLaterRead(m, tile, place, false, loc)) return false;
-        rows->push_back(Element(tile, place));
+        rows->push_back(ToTf32(Element(tile, place), x.tf32));
       }
     }
     return true;
@@ -462,8 +464,10 @@ ActionPtr Compiler::TensorMemoryAction(const ir::Instruct& x) {
       return std::make_unique<FenceOf>(loc, arg(0), Threads{part_.first, part_.count});
     case ir::Instruction::kTcgen05Mma: {
       const auto operand = [&](int i, bool trans) {
-        return ProductInTensorMemory::Operand{SlotOf(x.regions[i].buffer), TileOf(x, i), trans,
-                                              MakeBox(x.regions[i], loc)};
+        const ir::Buffer& tile = x.regions[i].buffer;
+        return ProductInTensorMemory::Operand{SlotOf(tile), TileOf(x, i), trans,
+                                              MakeBox(x.regions[i], loc),
+                                              tile->dtype == kFloat32 ? Tf32::kCut : Tf32::kNone};
       };
       const bool is_int = x.regions[0].buffer->dtype.is_int();
       return std::make_unique<ProductInTensorMemory>(

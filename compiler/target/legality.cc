@@ -216,6 +216,7 @@ const std::vector<GemmRule>& GemmRules() {
       {"tcgen05", "sm_100a", "float8_e4m3fn float8_e5m2", "float32", 64, 64, 16, 32, 4, true, false,
        false, ""},
       {"tcgen05", "sm_100a", "int8 uint8", "int32", 64, 64, 16, 32, 4, true, false, false, ""},
+      {"tcgen05", "sm_100a", "float32", "float32", 64, 64, 16, 8, 4, true, true, true, ""},
       // mma.sync: a warp's own 16x8 tiles. ldmatrix turns elements of 16 bits alone.
       {"mma", "sm", "float16", "float32 float16", 16, 16, 8, 16, 1, false, false, false, ""},
       {"mma", "sm", "bfloat16", "float32", 16, 16, 8, 16, 1, false, false, false, ""},

@@ -34,6 +34,10 @@ struct Case {
     const bool k_major = (!trans_a || (turn && !registers)) && (trans_b || turn);
     return gpu == std::string("sm_90a") && k_major && block_m % 64 == 0 && threads % 128 == 0;
   }
+  bool InTensorMemory() const {
+    return gpu == std::string("sm_100a") && !trans_a && trans_b && !registers &&
+           block_m % 64 == 0 && block_n % 16 == 0 && threads % 128 == 0;
+  }
 };
 
 std::string Text(const Case& c) {
@@ -82,7 +86,10 @@ void ExpectComputes(const Case& c) {
   const auto instructions = testing::Instructions(tiles, c.gpu, /*cores=*/4);
   ASSERT_TRUE(instructions.ok()) << c.gpu << instructions.status() << Text(c);
   EXPECT_EQ(Has(*instructions, ir::Instruction::kWgmma), c.OnWarpgroups()) << c.gpu << Text(c);
-  EXPECT_EQ(Has(*instructions, ir::Instruction::kMma), !c.OnWarpgroups()) << c.gpu << Text(c);
+  EXPECT_EQ(Has(*instructions, ir::Instruction::kTcgen05Mma), c.InTensorMemory())
+      << c.gpu << Text(c);
+  EXPECT_EQ(Has(*instructions, ir::Instruction::kMma), !c.OnWarpgroups() && !c.InTensorMemory())
+      << c.gpu << Text(c);
   EXPECT_EQ(Difference(tiles, *instructions), "")
       << c.gpu << Text(c) << ir::ToString(*instructions);
 }
@@ -201,6 +208,7 @@ TEST(GpuTf32, IsAskedFor) {
     ASSERT_TRUE(instructions.ok()) << instructions.status();
     EXPECT_FALSE(Has(*instructions, ir::Instruction::kWgmma)) << gpu;
     EXPECT_FALSE(Has(*instructions, ir::Instruction::kMma)) << gpu;
+    EXPECT_FALSE(Has(*instructions, ir::Instruction::kTcgen05Mma)) << gpu;
   }
 }
 
@@ -297,7 +305,9 @@ TEST(GpuTf32, MmaTakesWhatThereIsNoRoomToTurn) {
   EXPECT_EQ(Difference(tiles, *instructions), "");
 }
 
-TEST(GpuTf32, WhatWarpgroupsReadFromSharedMemoryIsCut) {
+TEST(GpuTf32, WhatIsReadFromSharedMemoryIsCut) {
+  ExpectSees({.gpu = "sm_100a"}, true, Way::kCut);
+  ExpectSees({.gpu = "sm_100a"}, false, Way::kCut);
   ExpectSees({}, true, Way::kCut);
   ExpectSees({}, false, Way::kCut);
   ExpectSees({.registers = true}, true, Way::kCut);  // by way of shared memory

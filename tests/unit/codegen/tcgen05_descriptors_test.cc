@@ -34,7 +34,8 @@ TEST(Tcgen05Descriptors, Instructions) {
   for (const Row& row :
        {Row{"float16", "float16", 1, 0, 0}, Row{"bfloat16", "bfloat16", 1, 1, 1},
         Row{"float8_e4m3fn", "float8_e4m3fn", 1, 0, 0}, Row{"float8_e5m2", "float8_e5m2", 1, 1, 1},
-        Row{"float8_e4m3fn", "float8_e5m2", 1, 0, 1}, Row{"int8", "int8", 2, 1, 1}}) {
+        Row{"float8_e4m3fn", "float8_e5m2", 1, 0, 1}, Row{"int8", "int8", 2, 1, 1},
+        Row{"float32", "float32", 1, 2, 2}}) {
     for (const int64_t m : {64, 128}) {
       for (const int64_t n : {16, 96, 256}) {
         const uint64_t word =

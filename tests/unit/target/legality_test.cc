@@ -1,5 +1,6 @@
 #include "compiler/target/legality.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace kiln::target {
@@ -282,6 +283,13 @@ TEST(LegalityTest, SumsInTensorMemory) {
   EXPECT_EQ(why(narrow), "");
   narrow.trans_b = false;
   EXPECT_EQ(why(narrow), "rows of tiles are no multiples of 32 bytes");
+  GemmQuery wide_type = held(Half(128, 128, 64));
+  wide_type.a = wide_type.b = kFloat32;
+  EXPECT_THAT(why(wide_type), testing::HasSubstr("\"kiln.tf32\" would let tensor cores round"));
+  wide_type.tf32 = true;
+  EXPECT_EQ(Unit("sm_100a", wide_type), "tcgen05");
+  wide_type.trans_a = true;
+  EXPECT_EQ(why(wide_type), "tcgen05 on float32 needs both operands K-major");
 }
 
 TEST(LegalityTest, ColumnsOfTensorMemory) {
