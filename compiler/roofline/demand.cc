@@ -74,6 +74,7 @@ class Analyzer {
   const ir::Program* program_ = nullptr;
   bool tf32_ = false;  // float32 operands may be rounded
   bool turns_ = true;  // operands of 8 bits may be
+  bool holds_ = true;  // sums in tensor memory
   int launch_ = 0;
   const ir::Launch* launch_node_ = nullptr;
   bool pipelined_ = false;              // inside a pipelined loop
@@ -101,6 +102,7 @@ void Analyzer::Declare(const ir::Program& program,
   program_ = &program;
   tf32_ = ir::PassOption(program, "kiln.tf32", 0) != 0;
   turns_ = ir::PassOption(program, "kiln.turn", 1) != 0;
+  holds_ = ir::PassOption(program, "kiln.tcgen05", 1) != 0;
   for (const auto& [name, var] : tunables) {
     symbols_.SetValue(var, tape_.Input(static_cast<int>(d_.inputs.size())));
     d_.inputs.push_back(name);
@@ -542,7 +544,7 @@ void Analyzer::AddGemm(const ir::Gemm& gemm) {
   op.policy = static_cast<target::WarpPolicy>(gemm.policy);
   op.a_shared = gemm.a.buffer->scope == ir::Scope::kShared;
   op.b_shared = gemm.b.buffer->scope == ir::Scope::kShared;
-  op.c_alone = ir::FindSums(*launch_node_, gemm.c.buffer).seq != nullptr;
+  op.c_held = holds_ && ir::FindSums(*launch_node_, gemm.c.buffer).seq != nullptr;
   op.rows = op.m;
   op.columns = op.n;
   op.a_buffer = BufferOf(gemm.a.buffer);

@@ -93,9 +93,10 @@ struct OpDemand {
   DType a_type, b_type, c_type;
   bool trans_a = false, trans_b = false;
   bool a_shared = false, b_shared = false;
-  bool turns = true;     // operands of 8 bits where that helps (pass option kiln.turn)
-  bool tf32 = false;     // float32 operands may be rounded to it (pass option kiln.tf32)
-  bool c_alone = false;  // nothing looks at the result between products (ir/sums.h)
+  bool turns = true;    // operands of 8 bits where that helps (pass option kiln.turn)
+  bool tf32 = false;    // float32 operands may be rounded to it (pass option kiln.tf32)
+  bool c_held = false;  // in tensor memory where there is some: nothing looks at the result between
+                        // products (ir/sums.h; pass option kiln.tcgen05)
   target::WarpPolicy policy = target::WarpPolicy::kSquare;
   Num useful;  // part of the tile that is inside the tensors, 0..1
   // kReduce: whether it runs along the vector axis, adds, and begins with what the result holds.

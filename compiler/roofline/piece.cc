@@ -92,7 +92,7 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
   q.a_space = op.a_shared ? target::OperandSpace::kShared : target::OperandSpace::kRegisters;
   q.b_space = op.b_shared ? target::OperandSpace::kShared : target::OperandSpace::kRegisters;
   target::GemmChoice choice;
-  if (op.c_alone && arch.tmem_sm > 0) {
+  if (op.c_held && arch.tmem_sm > 0) {
     q.c_space = target::OperandSpace::kTensor;
     choice = target::ChooseGemm(arch, q);
     if (!choice.unit.empty()) {

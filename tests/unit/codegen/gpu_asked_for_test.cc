@@ -23,11 +23,13 @@ TEST_F(GpuAssemble, ProductsOfTf32AssembleWithoutSpills) {
     const Case c = {"matmul", Product("float32", "float32", trans_a, trans_b), config.c_str()};
     const auto ptx = codegen::EmitStage(WithOption(Input(c, arch), "\"kiln.tf32\": 1"), "asm");
     ASSERT_TRUE(ptx.ok()) << ptx.status();
-    const bool wgmma =
-        arch == "sm_90a" && trans_a == std::string("False") && trans_b == std::string("True");
+    const bool k_major = trans_a == std::string("False") && trans_b == std::string("True");
+    const bool wgmma = k_major && arch == "sm_90a", tcgen05 = k_major && arch == "sm_100a";
+    const bool mma = !wgmma && !tcgen05;
     EXPECT_EQ(absl::StrContains(*ptx, absl::StrCat(".m64n", columns, "k8.f32.tf32.tf32")), wgmma);
-    EXPECT_EQ(absl::StrContains(*ptx, ".m16n8k8.row.col.f32.tf32.tf32.f32"), !wgmma) << arch;
-    EXPECT_EQ(absl::StrContains(*ptx, "cvt.rna.tf32.f32"), !wgmma) << arch;
+    EXPECT_EQ(absl::StrContains(*ptx, "tcgen05.mma.cta_group::1.kind::tf32"), tcgen05) << arch;
+    EXPECT_EQ(absl::StrContains(*ptx, ".m16n8k8.row.col.f32.tf32.tf32.f32"), mma) << arch;
+    EXPECT_EQ(absl::StrContains(*ptx, "cvt.rna.tf32.f32"), mma) << arch;
     ExpectAssembles(absl::StrCat("tf32 ", trans_a, " ", trans_b, " ", columns), *ptx, arch);
   };
   for (const char* arch : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a"}) {

@@ -28,13 +28,15 @@ inline lang::Kernel TemplateKernel(const std::string& name) {
 }
 
 // A shipped kernel whose products may round float32 to tf32.
-inline lang::Kernel RoundedKernel(const std::string& name) {
+// With `options` beside the one that lets it round.
+inline lang::Kernel RoundedKernel(const std::string& name, const std::string& options = "") {
   std::ifstream in("compiler/templates/" + name + ".py");
   std::stringstream text;
   text << in.rdbuf();
   std::string source = text.str();
   const std::string decorator = "@tilelang.jit(";
-  source.insert(source.find(decorator) + decorator.size(), "pass_configs={\"kiln.tf32\": 1}, ");
+  source.insert(source.find(decorator) + decorator.size(),
+                "pass_configs={\"kiln.tf32\": 1" + options + "}, ");
   return KernelFrom(source, name + ".py");
 }
 

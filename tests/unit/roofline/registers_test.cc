@@ -162,7 +162,7 @@ TEST_P(Registers, AreLimitedWhereTheAssemblerSpills) {
 
 // 255 registers are no 256.
 TEST(RegistersOfAProduct, AreOneFewerThanGrainsHave) {
-  const lang::Kernel kernel = RoundedKernel("matmul");
+  const lang::Kernel kernel = RoundedKernel("matmul", ", \"kiln.tcgen05\": 0");
   Request request;
   request.kernel = &kernel;
   request.arguments = {{"M", "1024"}, {"N", "1536"}, {"K", "1024"}, {"trans_B", "True"}};
