@@ -22,8 +22,7 @@ constexpr int64_t kLeastShare = 2;  // of the cache: one in so many
 // and threads whose places differ.
 class Readings : public ir::Mutator {
  public:
-  explicit Readings(const ir::Launch& launch) {
-    axes_ = launch.grid;
+  explicit Readings(const ir::Launch& launch) : blocks_(launch.grid.size()), axes_(launch.grid) {
     (void)Mutate(launch.body);
   }
 
@@ -113,13 +112,35 @@ class Readings : public ir::Mutator {
     });
   }
 
-  const ir::Axis* AxisOf(const Expr& var) const {
+  // The axis whose steps a term passes through.
+  const ir::Axis* AxisOf(const Expr& term) const {
+    const auto* around = term.As<ir::Binary>();
+    if (around != nullptr && around->op == ir::BinaryOp::kFloorMod) return LoopAround(*around);
     const auto found = std::find_if(axes_.begin(), axes_.end(),
-                                    [&](const ir::Axis& axis) { return axis.var.same_as(var); });
+                                    [&](const ir::Axis& axis) { return axis.var.same_as(term); });
     return found != axes_.end() ? &*found : nullptr;
   }
 
-  std::vector<ir::Axis> axes_;  // of the grid and of the loops around
+  // A loop of n steps that each block begins where it likes, and goes around: (k + block) % n.
+  const ir::Axis* LoopAround(const ir::Binary& mod) const {
+    const ir::LinearForm place = ir::Linearize(mod.a);
+    const ir::Axis* loop = nullptr;
+    for (auto axis = axes_.begin() + static_cast<int64_t>(blocks_); axis != axes_.end(); ++axis) {
+      if (!ir::Uses(mod.a, axis->var)) continue;
+      const auto steps = ir::ConstInt(axis->extent);
+      const bool whole = steps && steps == ir::ConstInt(mod.b);
+      const bool alone = std::all_of(place.terms.begin(), place.terms.end(), [&](const auto& term) {
+        return term.first.same_as(axis->var) ? std::abs(term.second) == 1
+                                             : !ir::Uses(term.first, axis->var);
+      });
+      if (loop != nullptr || !whole || !alone) return nullptr;
+      loop = &*axis;
+    }
+    return loop;
+  }
+
+  const size_t blocks_;         // axes of the grid,
+  std::vector<ir::Axis> axes_;  // which come first, and of the loops around
   ir::VarMap values_;
   std::set<const ir::BufferNode*> seen_, again_;
 };

@@ -8,8 +8,6 @@ import tilelang.language as T
 @tilelang.jit(out_idx=[-1])
 def matmul_decode(M, N, K, dtype="bfloat16", out_dtype="bfloat16",
                   block_M=16, block_N=64, block_K=128, num_stages=4, threads=128, rotate=False):
-    keep = "evict_first" if isinstance(M, int) and M <= block_M else "evict_normal"  # B, if read once
-
     @T.prim_func
     def main(A: T.Tensor((M, K), dtype), B: T.Tensor((N, K), dtype), C: T.Tensor((M, N), out_dtype)):
         with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
@@ -19,7 +17,7 @@ def matmul_decode(M, N, K, dtype="bfloat16", out_dtype="bfloat16",
             T.clear(sums)
             for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
                 step = (k + bx) % T.ceildiv(K, block_K) if rotate else k
-                T.copy(B[bx * block_N, step * block_K], B_shared, eviction_policy=keep)
+                T.copy(B[bx * block_N, step * block_K], B_shared)
                 T.copy(A[by * block_M, step * block_K], A_shared)
                 T.gemm(B_shared, A_shared, sums, transpose_B=True)
             for i, j in T.Parallel(block_N, block_M):
