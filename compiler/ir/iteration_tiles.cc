@@ -185,7 +185,7 @@ class Follower {
       return !inner.defined();
     });
     if (!inner.defined()) return false;
-    return !Touches(Without(body, [&](const Stmt& s) { return s.same_as(inner); }), tile_);
+    return !Touches(WithoutStmts(body, [&](const Stmt& s) { return s.same_as(inner); }), tile_);
   }
 
   // Whether the turn of a loop has a say in which elements are touched.

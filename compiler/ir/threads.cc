@@ -570,7 +570,7 @@ Stmt WithOwnAnswers(const Stmt& launch) {
 }
 
 Stmt WithoutBarriers(const Stmt& s) {
-  return Without(s, [](const Stmt& x) { return IsBarrier(x) && !IsOfCluster(x); });
+  return WithoutStmts(s, [](const Stmt& x) { return IsBarrier(x) && !IsOfCluster(x); });
 }
 
 // A fragment of which each thread stores another value to one place, and that no tile operation

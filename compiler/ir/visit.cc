@@ -559,7 +559,7 @@ Stmt RewriteExprs(const Stmt& s, const std::function<Expr(const Expr&)>& on_expr
   return ExprRewriter(on_expr).Mutate(s);
 }
 
-Stmt Without(const Stmt& s, const std::function<bool(const Stmt&)>& goes) {
+Stmt WithoutStmts(const Stmt& s, const std::function<bool(const Stmt&)>& goes) {
   return RewriteStmts(s, [&](const Stmt& x) { return goes(x) ? MakeSeq({}, x->loc) : Stmt(); });
 }
 

@@ -57,8 +57,9 @@ Stmt FreshCopy(const Stmt& s, BufferMap* copies = nullptr);
 // to fall through to the children.
 Stmt RewriteStmts(const Stmt& s, const std::function<Stmt(const Stmt&)>& on_stmt);
 Stmt RewriteExprs(const Stmt& s, const std::function<Expr(const Expr&)>& on_expr);
-// What is left where the statements of a kind are gone.
-Stmt Without(const Stmt& s, const std::function<bool(const Stmt&)>& goes);
+// Without the statements for which `goes` holds and all that is inside of them: empty sequences
+// stand in their places.
+Stmt WithoutStmts(const Stmt& s, const std::function<bool(const Stmt&)>& goes);
 
 }  // namespace kiln::ir
 

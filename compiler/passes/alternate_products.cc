@@ -317,7 +317,8 @@ class AlternateLaunch : public ir::Mutator {
 
   // Whether anything else of the launch reads the result, or writes it, which may be for that.
   bool LooksOutside(const Stmt& loop, const ir::Buffer& result) const {
-    const Stmt rest = ir::Without(launch_.body, [&](const Stmt& s) { return s.same_as(loop); });
+    const Stmt rest =
+        ir::WithoutStmts(launch_.body, [&](const Stmt& s) { return s.same_as(loop); });
     const Touched touched = TouchedBy(rest);
     return touched.reads.count(result.get()) + touched.writes.count(result.get()) > 0;
   }

@@ -162,7 +162,7 @@ class Arrange {
   // Whether nothing but the loop touches a tile, other than to declare it.
   bool IsTheLoopsOwn(const ir::Buffer& tile) const {
     const Stmt outside =
-        ir::Without(launch_.body, [&](const Stmt& s) { return s.same_as(loop_stmt_); });
+        ir::WithoutStmts(launch_.body, [&](const Stmt& s) { return s.same_as(loop_stmt_); });
     return !Uses({outside}, tile);
   }
 

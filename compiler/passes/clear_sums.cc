@@ -115,7 +115,7 @@ class ClearLaunch {
     const size_t clear = FindClear({seq->stmts.begin(), products}, sums);
     const Stmt cleared = EachClearing(*products, sums);
     if (clear == loop || !cleared.defined()) return {};
-    const Stmt rest = ir::Without(launch, [&](const Stmt& x) {
+    const Stmt rest = ir::WithoutStmts(launch, [&](const Stmt& x) {
       return x.same_as(seq->stmts[clear]) || x.same_as(*products);
     });
     if (Uses({rest}, sums)) return {};

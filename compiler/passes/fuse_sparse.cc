@@ -63,7 +63,7 @@ class FuseLaunch {
     if (body.same_as(launch_.body) && notes_.empty()) return {};
     std::map<std::string, std::string> notes = launch_.annotations;
     notes.insert(notes_.begin(), notes_.end());
-    const Stmt kept = ir::Without(body, [&](const Stmt& s) {
+    const Stmt kept = ir::WithoutStmts(body, [&](const Stmt& s) {
       const auto* alloc = s.As<ir::Alloc>();
       return alloc != nullptr && gone_.count(alloc->buffer.get()) > 0;
     });

@@ -200,7 +200,7 @@ class Pipeline {
       const ir::Buffer tile = TileOf(f.at), tensor = TensorOf(f.at);
       const auto same = [&](const Fetch& other) { return TileOf(other.at) == tile; };
       const Stmt outside =
-          ir::Without(launch_.body, [&](const Stmt& s) { return s.same_as(f.row); });
+          ir::WithoutStmts(launch_.body, [&](const Stmt& s) { return s.same_as(f.row); });
       const bool only = std::count_if(fetches_.begin(), fetches_.end(), same) == 1;
       const bool written = std::find(written_by_launch_.begin(), written_by_launch_.end(),
                                      tensor) != written_by_launch_.end();
@@ -216,7 +216,7 @@ class Pipeline {
   }
 
   Stmt WithoutFetches(const Stmt& body) const {
-    return ir::Without(body, [&](const Stmt& s) { return IsFetch(s); });
+    return ir::WithoutStmts(body, [&](const Stmt& s) { return IsFetch(s); });
   }
 
   // What of `s` fetches the tiles of a step, whose loop variable is `at`: the fetches, under their

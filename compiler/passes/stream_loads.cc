@@ -121,7 +121,9 @@ class Readings : public ir::Mutator {
     return found != axes_.end() ? &*found : nullptr;
   }
 
-  // A loop of n steps that each block begins where it likes, and goes around: (k + block) % n.
+  // The loop of n steps that each block begins where it likes, and goes around: (k + block) % n.
+  // For whatever is added, the same for all steps of the loop (of a block, say), its n steps meet
+  // each remainder once. Null where the term is no such: what it covers is not known.
   const ir::Axis* LoopAround(const ir::Binary& mod) const {
     const ir::LinearForm place = ir::Linearize(mod.a);
     const ir::Axis* loop = nullptr;
@@ -139,8 +141,8 @@ class Readings : public ir::Mutator {
     return loop;
   }
 
-  const size_t blocks_;         // axes of the grid,
-  std::vector<ir::Axis> axes_;  // which come first, and of the loops around
+  const size_t blocks_;         // of `axes_`, how many are the grid's
+  std::vector<ir::Axis> axes_;  // of the grid, then of the loops around
   ir::VarMap values_;
   std::set<const ir::BufferNode*> seen_, again_;
 };

@@ -645,7 +645,10 @@ void Analyzer::ElementLoop(const ir::Stmt& body, const std::vector<ir::Axis>& ax
     }
     if (e.write) names.insert(e.buffer->name);
   }
-  if (const ir::Store* gather = GatherOf(body)) NotePipelined(gather->buffer);
+  if (const ir::Store* gather = GatherOf(body)) {
+    d_.ops[id].fetches = true;
+    NotePipelined(gather->buffer);
+  }
   if (!names.empty()) d_.ops[id].label = absl::StrCat("loop that writes ", *names.begin());
 }
 

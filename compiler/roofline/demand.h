@@ -98,7 +98,8 @@ struct OpDemand {
   bool c_held = false;  // in tensor memory where there is some: nothing looks at the result between
                         // products (ir/sums.h; pass option kiln.tcgen05)
   target::WarpPolicy policy = target::WarpPolicy::kSquare;
-  Num useful;  // part of the tile that is inside the tensors, 0..1
+  Num useful;            // part of the tile that is inside the tensors, 0..1
+  bool fetches = false;  // kLoop: it gathers a tile of shared memory from a tensor
   // kReduce: whether it runs along the vector axis, adds, and begins with what the result holds.
   bool reduce_last = false, adds = false, accumulates = false;
   // kCopy from global: the one reader that could take the tensor's region instead; -1 = none.

@@ -252,6 +252,31 @@ Num RegisterCount::Uneven(int launch) const {
   return most;
 }
 
+// Where the pieces that a thread gathers for a step come from, and whether they lie in the tensor.
+Num RegisterCount::Gathered(int launch) const {
+  Num pieces = zero_;
+  for (const OpDemand& op : d_.ops) {
+    if (op.launch != launch || !op.fetches) continue;
+    const double bytes = static_cast<double>(d_.buffers[op.dst_buffer].dtype.bytes());
+    const Num all = op.rows * op.columns * (bytes / kVectorBytes);
+    pieces = pieces + Ceil(all / d_.launches[launch].threads);
+  }
+  return pieces * kGpu.gather_registers;
+}
+
+// Addresses of results that are kept while the next tile's products run, beside what special
+// functions of the results take.
+Num RegisterCount::KeptInTurns(int launch) const {
+  Num special = zero_, results = zero_;
+  for (const OpDemand& op : d_.ops) {
+    if (op.launch != launch) continue;
+    special = Max(special, op.work.special);
+    const bool in_turns = op.kind == OpKind::kGemm && op.loops.size() > 1 && op.c_buffer >= 0;
+    if (in_turns) results = Max(results, HeldBySome(d_.buffers[op.c_buffer], launch));
+  }
+  return Select(Lt(zero_, special), results * kGpu.turn_registers, zero_);
+}
+
 Num RegisterCount::Wanted(int launch) const {
   const double beside = Computes(launch) ? kGpu.overhead_registers : kGpu.move_registers;
   if (!Multiplies(launch)) return RoundUp(Held(launch) + beside);
@@ -296,6 +321,14 @@ Num RegisterCount::Most(int launch) const {
   return Select(warps_[launch].specialised, left, all);
 }
 
-Num RegisterCount::Spare(int launch) const { return Most(launch) - Needed(launch); }
+// Addresses the assembler can compute again where it lacks registers: they make a launch doubtful
+// at worst. TMA takes none.
+Num RegisterCount::Spare(int launch) const {
+  const Num most = Most(launch), needed = Needed(launch);
+  const Num addresses =
+      Select(warps_[launch].specialised, zero_, Gathered(launch) + KeptInTurns(launch));
+  const Num doubtful = Max(needed, most + kGpu.doubtful_registers);
+  return most - Min(needed + addresses, doubtful);
+}
 
 }  // namespace kiln::roofline

@@ -48,6 +48,8 @@ class RegisterCount {
   Num Reduced(const OpDemand& op) const;
   Num Temporaries(int launch) const;
   Num Uneven(int launch) const;
+  Num Gathered(int launch) const;
+  Num KeptInTurns(int launch) const;
   Num RowSharers(int launch) const;
   Num Ragged(const OpDemand& op) const;
   const DealInputs* DealOf(int buffer) const;

@@ -4,7 +4,9 @@ import tilelang.language as T
 
 
 # rotate: neighbouring blocks begin at different steps of K, and go around: all of them at once would
-# ask for the same few lines of A.
+# ask the L2 cache for the same few lines of A. Worth a try with few rows and a K of a few thousand
+# (tests/bench/results/gpu_h200.txt has both ways, "few" and "rotated"); prices do not tell them apart.
+# No config has it unless a sweep's tunables say so: {rotate: [false, true]}.
 @tilelang.jit(out_idx=[-1])
 def matmul_decode(M, N, K, dtype="bfloat16", out_dtype="bfloat16",
                   block_M=16, block_N=64, block_K=128, num_stages=4, threads=128, rotate=False):

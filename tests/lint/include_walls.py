@@ -1,4 +1,4 @@
-"""Who may include what: the table of the README, checked on every #include of the tree.
+"""Who may include what, as a table, checked on every #include of the tree.
 
 A rule maps a folder (longest prefix wins) to the Kiln folders and the outside headers that it may
 include. Standard and POSIX headers are always allowed.

@@ -1,4 +1,7 @@
-"""What each binary is linked to: the walls of the README as the dynamic linker sees them."""
+"""What each binary is linked to: the walls of include_walls.py as the dynamic linker sees them.
+
+    tests/lint/ldd.py FOLDER        (of the programs: build/bin)"""
+import argparse
 import subprocess
 import sys
 
@@ -13,7 +16,9 @@ FORBIDDEN = {
 
 
 def main():
-    folder = sys.argv[1]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder")
+    folder = parser.parse_args().folder
     found = []
     for binary, banned in FORBIDDEN.items():
         result = subprocess.run(["ldd", f"{folder}/{binary}"], capture_output=True, text=True)

@@ -137,6 +137,29 @@ std::vector<Edge> Edges() {
   };
 }
 
+// Of launches whose addresses count.
+std::vector<Edge> EdgesOfAddresses() {
+  const lang::Arguments pixels = {{"N", "8"},   {"H", "28"},  {"W", "28"},
+                                  {"C", "128"}, {"F", "256"}, {"groups", "2"}};
+  const lang::Arguments shared = {{"M", "512"},
+                                  {"N", "1536"},
+                                  {"K", "2048"},
+                                  {"dtype", "float16"},
+                                  {"with_bias", "True"},
+                                  {"out_dtype", "float16"},
+                                  {"activation", "'gelu'"},
+                                  {"scale", "0.5"}};
+  return {
+      {"gathered", "sm_89", "conv2d", pixels, Tile(192, 64, 64, 128, 3), 68},
+      {"gathered_fit", "sm_89", "conv2d", pixels, Tile(192, 64, 32, 128, 3), 0},
+      {"gathered_by_tma", "sm_90a", "conv2d", pixels, Tile(192, 64, 64, 128, 3), 0},
+      {"in_turns", "sm_80", "matmul_streamk", shared, "blocks=108," + Tile(192, 128, 64, 256, 4),
+       48},
+      {"in_turns_fit", "sm_80", "matmul_streamk", shared, "blocks=108," + Tile(192, 96, 64, 256, 3),
+       0},
+  };
+}
+
 class Registers : public testing::TestWithParam<Edge> {};
 
 TEST_P(Registers, AreLimitedWhereTheAssemblerSpills) {
@@ -216,6 +239,8 @@ TEST(ChainsOfProducts, HoldTheSameRows) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Edges, Registers, testing::ValuesIn(Edges()),
+                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(EdgesOfAddresses, Registers, testing::ValuesIn(EdgesOfAddresses()),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
