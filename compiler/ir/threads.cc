@@ -11,6 +11,7 @@
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/evaluate.h"
 #include "compiler/ir/instruct.h"
+#include "compiler/ir/pipelined.h"
 #include "compiler/ir/thread_memory.h"
 #include "compiler/ir/thread_parts.h"
 #include "compiler/ir/thread_regions.h"
@@ -229,10 +230,7 @@ class BlockOfThreads {
     MemoryUse use;
   };
 
-  Stmt InScope(const Stmt& s) {
-    const auto* seq = s.As<Seq>();
-    return MakeStmt<Seq>(s->loc, Split(seq != nullptr ? seq->stmts : std::vector<Stmt>{s}));
-  }
+  Stmt InScope(const Stmt& s) { return MakeStmt<Seq>(s->loc, Split(RowOf(s))); }
 
   std::vector<Stmt> Split(const std::vector<Stmt>& stmts) {
     std::vector<Stmt> out;

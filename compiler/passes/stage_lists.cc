@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "compiler/base/status.h"
 #include "compiler/ir/analysis.h"
+#include "compiler/ir/pipelined.h"
 #include "compiler/ir/visit.h"
 #include "compiler/passes/tile_versions.h"
 #include "compiler/passes/touched.h"
@@ -89,9 +90,7 @@ class Lists {
   }
 
   absl::Status ReadBody() {
-    const auto* seq = loop_.body.As<ir::Seq>();
-    const std::vector<Stmt> body = seq != nullptr ? seq->stmts : std::vector<Stmt>{loop_.body};
-    for (const Stmt& s : body) {
+    for (const Stmt& s : ir::RowOf(loop_.body)) {
       if (const auto* alloc = s.As<ir::Alloc>()) {
         if (!alloc->init.defined()) continue;
         return ir::ErrorAt(program_, s->loc, "a variable that a loop with stages gives a value",

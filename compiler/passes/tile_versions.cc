@@ -4,6 +4,7 @@
 
 #include "compiler/ir/access.h"
 #include "compiler/ir/analysis.h"
+#include "compiler/ir/pipelined.h"
 #include "compiler/ir/visit.h"
 
 namespace kiln::passes {
@@ -139,8 +140,7 @@ bool Writes(const std::vector<Stmt>& stmts, const ir::Buffer& buffer) {
 Stmt GatherOf(const Stmt& s) {
   const auto* loop = s.As<ir::For>();
   if (loop == nullptr || loop->loop != ir::ForKind::kParallel) return {};
-  const auto* seq = loop->body.As<ir::Seq>();
-  const std::vector<Stmt> stmts = seq != nullptr ? seq->stmts : std::vector<Stmt>{loop->body};
+  const std::vector<Stmt> stmts = ir::RowOf(loop->body);
   ir::VarMap names;
   for (size_t i = 0; i + 1 < stmts.size(); ++i) {
     const auto* bind = stmts[i].As<ir::Bind>();

@@ -108,11 +108,14 @@ struct GpuConstants {
   double steps_rounded = 2, steps_fetched = 3, steps_fetched_rounded = 4, widened = 2;
   int deep = 8;  // steps that are many
   // Of 16 bytes that a thread gathers for a step beside products, without TMA: where they come
-  // from. From 22 convolutions for sm_80: 4 of them take 34 more than none, 8 take 68, 12 take 102.
+  // from. From 20 convolutions for sm_80 with 4 to 16 such pieces: beside its sums a thread takes
+  // about 75 registers and so many for each piece, but fewer where it has 128 sums.
   double gather_registers = 8.5;
   // Where a block does tiles in turn, without TMA, and computes special functions of its results:
-  // for each of these, of the addresses that it keeps from turn to turn. From 44 stream-K products
-  // for sm_80, of which those of 96 results a thread spill.
+  // for each of these, of the addresses that it keeps from turn to turn. Chosen so that of stream-K
+  // products for sm_80 those of 96 results a thread, some of which spill, are doubtful, and those
+  // of 32 to 72, which do not, are not. Those of 128 do not spill either, and are doubtful all the
+  // same.
   double turn_registers = 0.5;
   // Of a multiply-add's thread: the rows and columns of its tile in so many steps, those that
   // follow fetched ahead.

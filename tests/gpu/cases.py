@@ -388,7 +388,7 @@ ATTENTION = [(16, 16, 1024, 128), (4, 16, 4096, 128), (1, 16, 16384, 128), (4, 3
 
 
 def timed_few(shape, M, N, K):
-    """Few rows: a tile a block, with as many stages as shared memory holds."""
+    """Few rows: a tile a block, where shared memory holds the stages."""
     cases = []
     rows = 16 if M <= 16 else 64
     plain = [((128, 128), 3, 1), ((128, 128), 3, 2), ((128, 128), 2, 1), ((64, 128), 4, 1),
