@@ -66,8 +66,8 @@ def main():
                 failed += 1
                 print(f"{case['name']}: {job.result()}", file=sys.stderr)
     (options.out / "cases.json").write_text(json.dumps(selected))
-    for script in ("tests/gpu/kernels.py", "tests/gpu/check.py", "tests/gpu/sanitize.sh",
-                   "tests/bench/gpu/bench.py"):
+    for script in ("tests/gpu/kernels.py", "tests/gpu/read_kernel.py", "tests/gpu/check.py",
+                   "tests/gpu/sanitize.sh", "tests/bench/gpu/bench.py"):
         shutil.copy(ROOT / script, options.out)
     print(f"{len(selected) - failed} of {len(selected)} cases built in {options.out}")
     return 1 if failed else 0

@@ -85,10 +85,11 @@ class Matmul:
         a, b = self.operands()
         return a.double() @ b.double()
 
-    def read_anchor(self):
-        """For few rows: a kernel that does nothing but read B, the weights."""
+    def read_anchors(self):
+        """For few rows: kernels that do nothing but read B, the weights. The fastest counts."""
+        from read_kernel import reader
         words = self.inputs[1].view(torch.int32)
-        return lambda: torch.amax(words)
+        return [lambda: torch.amax(words), reader(words)]
 
     def anchor(self):
         """cuBLAS."""

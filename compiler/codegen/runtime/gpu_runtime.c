@@ -47,6 +47,7 @@ enum {
   DYNAMIC_SHARED = 8,    /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
   NOT_INITIALIZED = 3,   /* CUDA_ERROR_NOT_INITIALIZED */
   NO_BINARY = 209,       /* CUDA_ERROR_NO_BINARY_FOR_GPU */
+  L2_PROMOTION_128 = 2,  /* CU_TENSOR_MAP_L2_PROMOTION_L2_128B */
   L2_PROMOTION_256 = 3,  /* CU_TENSOR_MAP_L2_PROMOTION_L2_256B */
   STATIC_SHARED = 48 << 10,
   KEPT_MAPS = 64
@@ -151,6 +152,14 @@ static int load_image(kiln_image* image, CUlibrary* library) {
   return result == NO_BINARY ? KILN_ERROR_UNSUPPORTED : result ? KILN_ERROR_DEVICE : KILN_OK;
 }
 
+/* What the L2 cache reads at once for a box. Twice its line pays where every row begins at such a
+ * block; where one does not, each row of a box would bring up to a line that nobody asked for. */
+static int promotion_of(const kiln_tensor_map* m, const uint64_t* strides) {
+  uint64_t begins = m->address;
+  for (int d = 0; d + 1 < m->rank; ++d) begins |= strides[d];
+  return begins % 256 ? L2_PROMOTION_128 : L2_PROMOTION_256;
+}
+
 static int encode(const kiln_tensor_map* m, tensor_map* out) {
   uint64_t strides[KILN_TENSOR_RANK];
   uint32_t steps[KILN_TENSOR_RANK];
@@ -158,15 +167,16 @@ static int encode(const kiln_tensor_map* m, tensor_map* out) {
     steps[d] = m->pixels && d > 0 && d + 1 < m->rank ? m->stride : 1;
     if (d > 0) strides[d - 1] = m->strides[d] * (uint64_t)m->bytes;
   }
+  const int promotion = promotion_of(m, strides);
   if (m->pixels) {
-    return driver.TensorMapEncodeIm2col(
-               out, m->type, (uint32_t)m->rank, (void*)m->address, m->extents, strides, m->low,
-               m->high, m->box[0], (uint32_t)m->pixels, steps, 0, m->swizzle, L2_PROMOTION_256, 0)
+    return driver.TensorMapEncodeIm2col(out, m->type, (uint32_t)m->rank, (void*)m->address,
+                                        m->extents, strides, m->low, m->high, m->box[0],
+                                        (uint32_t)m->pixels, steps, 0, m->swizzle, promotion, 0)
                ? KILN_ERROR_ARGUMENT
                : KILN_OK;
   }
   return driver.TensorMapEncodeTiled(out, m->type, (uint32_t)m->rank, (void*)m->address, m->extents,
-                                     strides, m->box, steps, 0, m->swizzle, L2_PROMOTION_256, 0)
+                                     strides, m->box, steps, 0, m->swizzle, promotion, 0)
              ? KILN_ERROR_ARGUMENT
              : KILN_OK;
 }

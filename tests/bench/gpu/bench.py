@@ -58,7 +58,8 @@ def main():
         best[shape] = max(best.get(shape, 0.0), ratio)
         if case["kind"] in ("matmul", "matmul_decode", "matmul_streamk") and case["M"] <= 64:
             if f"{shape}_read" not in anchors:
-                anchors[f"{shape}_read"] = best_ms(problem.read_anchor(), flush)
+                anchors[f"{shape}_read"] = min(best_ms(read, flush)
+                                               for read in problem.read_anchors())
                 print(f"reading B of {shape}: {anchors[f'{shape}_read']:.4f} ms")
             best[f"{shape}_read"] = max(best.get(f"{shape}_read", 0.0),
                                         anchors[f"{shape}_read"] / anchors[shape] * ratio)

@@ -32,6 +32,7 @@ TensorMap Encoding(uint64_t address, uint64_t extent, uint32_t box) {
 
 struct Driver {
   std::atomic<int> loads{0}, functions{0}, attributes{0}, encodings{0}, launches{0}, wrong{0};
+  std::atomic<int> doubled{0};  // encodings that ask L2 for two lines at once
   std::atomic<int> device{0}, refuse{0}, lack{0};
 } driver;
 constexpr int kMaps = 2;
@@ -53,8 +54,9 @@ int SetAttribute(int, int, void*, int) {
   return driver.refuse;
 }
 int Encode(TensorMap* out, int, uint32_t, void* address, const uint64_t* extents, const uint64_t*,
-           const uint32_t* box, const uint32_t*, int, int, int, int) {
+           const uint32_t* box, const uint32_t*, int, int, int promotion, int) {
   ++driver.encodings;
+  driver.doubled += promotion == 3;  // CU_TENSOR_MAP_L2_PROMOTION_L2_256B
   if (driver.refuse) return 1;
   *out = Encoding(reinterpret_cast<uint64_t>(address), extents[0], box[0]);
   return 0;
@@ -98,7 +100,7 @@ class GpuLaunch : public ::testing::Test {
   void SetUp() override {
     for (std::atomic<int>* x :
          {&driver.loads, &driver.functions, &driver.attributes, &driver.encodings, &driver.launches,
-          &driver.wrong, &driver.device, &driver.refuse, &driver.lack}) {
+          &driver.wrong, &driver.doubled, &driver.device, &driver.refuse, &driver.lack}) {
       *x = 0;
     }
   }
@@ -141,6 +143,17 @@ TEST_F(GpuLaunch, TheSameMemoryMayHaveAnotherShape) {
   for (const uint64_t extent : {64, 128, 64, 72}) EXPECT_EQ(k.Run(0x40000, extent), KILN_OK);
   EXPECT_EQ(driver.wrong, 0);
   EXPECT_EQ(driver.functions, 1);
+}
+
+// Of the two maps the second begins a byte behind the first, and has rows of an element more.
+TEST_F(GpuLaunch, L2IsAskedForTwoLinesWhereAllRowsBeginAtSuch) {
+  Kernel k;
+  EXPECT_EQ(k.Run(0x60000, 128), KILN_OK);
+  EXPECT_EQ(driver.doubled, 1);
+  EXPECT_EQ(k.Run(0x60000, 136), KILN_OK);  // rows of 272 bytes
+  EXPECT_EQ(k.Run(0x60080, 128), KILN_OK);  // the tensor begins at the second line of a block
+  EXPECT_EQ(driver.encodings, 3 * kMaps);
+  EXPECT_EQ(driver.doubled, 1);
 }
 
 TEST_F(GpuLaunch, WhatCouldNotBeEncodedIsNotKept) {
