@@ -128,7 +128,7 @@ def main():
               f"{costs(story)}  {story['config']}", flush=True)
         (options.out / "farm.json").write_text(json.dumps(told, indent=1))
         (options.out / "cases.json").write_text(json.dumps(built))
-    for script in ("gpu/kernels.py", "bench/gpu/bench.py"):
+    for script in ("gpu/kernels.py", "gpu/read_kernel.py", "bench/gpu/bench.py"):
         shutil.copy(HERE.parent / script, options.out)
     dear = [one["name"] for one in told if check_and_timing(one)[0] >= check_and_timing(one)[1]]
     print(f"checks cost less than timing in {len(told) - len(dear)} of {len(told)} sweeps"
