@@ -165,7 +165,10 @@ absl::StatusOr<Submitted> RpcClient::Submit(const SweepSpec& spec, const CallOpt
   *request.mutable_spec() = ToProto(spec);
   KILN_ASSIGN_OR_RETURN(const v1::SubmitSweepResponse response,
                         Call(&v1::Tuning::Stub::SubmitSweep, request, options));
-  Submitted submitted{response.sweep(), response.joined(), nullptr};
+  Submitted submitted{response.sweep(),
+                      response.joined(),
+                      nullptr,
+                      {response.not_compared().begin(), response.not_compared().end()}};
   if (response.answered()) {
     submitted.winner = std::make_shared<const Winner>(FromProto(response.winner()));
   }

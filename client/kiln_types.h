@@ -244,9 +244,10 @@ struct SweepEvent {
 };
 
 struct Submitted {
-  std::string sweep;                     // the sweep's digest, its name everywhere
-  bool joined = false;                   // the same sweep was already running
-  std::shared_ptr<const Winner> winner;  // a stored winner answers it; nothing runs
+  std::string sweep;                      // the sweep's digest, its name everywhere
+  bool joined = false;                    // the same sweep was already running
+  std::shared_ptr<const Winner> winner;   // a stored winner answers it; nothing runs
+  std::vector<std::string> not_compared;  // as in LookupResult
 };
 
 // How near a stored winner has to be. Each level takes what the one before it takes.

@@ -35,6 +35,7 @@ nlohmann::json OutcomeJson(const Outcome& outcome) {
                           {"sweep", outcome.submitted.sweep},
                           {"joined", outcome.submitted.joined},
                           {"answered", outcome.submitted.winner != nullptr},
+                          {"not_compared", outcome.submitted.not_compared},
                           {"state", std::string(client::ToString(outcome.state))},
                           {"message", outcome.message},
                           {"files", outcome.files},
@@ -44,22 +45,33 @@ nlohmann::json OutcomeJson(const Outcome& outcome) {
   return value;
 }
 
+// A winner that answers may be of an older compiler where nobody is attached who has one.
+std::string HowAnswered(const client::Submitted& submitted) {
+  const std::vector<std::string>& unknown = submitted.not_compared;
+  const bool any = std::find(unknown.begin(), unknown.end(), "compiler") != unknown.end();
+  return any ? "answered from the store, whichever compiler made it: no worker is attached"
+             : "answered from the store";
+}
+
 void PrintOutcome(const Outcome& outcome, bool watched) {
   if (!outcome.status.ok()) {
     std::fprintf(stderr, "tunectl: %s: %s\n", outcome.spec.name.c_str(),
                  std::string(outcome.status.message()).c_str());
     return;
   }
-  const char* const how = outcome.submitted.winner != nullptr ? "answered from the store"
+  const std::string how = outcome.submitted.winner != nullptr ? HowAnswered(outcome.submitted)
                           : outcome.submitted.joined          ? "joined"
                                                               : "submitted";
   if (!watched && outcome.winner == nullptr) {
-    std::printf("%s  %s  %s\n", outcome.submitted.sweep.c_str(), outcome.spec.name.c_str(), how);
+    std::printf("%s  %s  %s\n", outcome.submitted.sweep.c_str(), outcome.spec.name.c_str(),
+                how.c_str());
     return;
   }
   std::printf("%s  (%s%s%s)\n", outcome.spec.name.c_str(),
               std::string(client::ToString(outcome.state)).c_str(),
-              outcome.submitted.winner != nullptr ? ", answered from the store" : "",
+              outcome.submitted.winner != nullptr
+                  ? absl::StrCat(", ", HowAnswered(outcome.submitted)).c_str()
+                  : "",
               outcome.message.empty() ? "" : absl::StrCat(": ", outcome.message).c_str());
   if (outcome.winner != nullptr) std::printf("%s", FormatWinner(*outcome.winner).c_str());
   for (const std::string& file : outcome.files) std::printf("wrote    %s\n", file.c_str());

@@ -1,14 +1,15 @@
 // What a winner is an answer to, and how near a stored one comes to what was asked.
 //
 // Where the fields of a v1::WinnerKey come from:
-//   kernel, text       the canonical program (search::Expansion), and the kernel's own text
-//   shapes, dtypes,    the spec's compile-time arguments: whole numbers, names of element types,
-//   and flags, runtime     the rest; and its run-time values arch, model        the device that a
-//   worker reported features, cores    its record (compiler/target/arch.h) power, memory,     what
-//   the worker read of the GPU, in classes, so that a reserve of a few MB driver             does
-//   not count: steps of 25 W and 2 GiB, the driver's major version compiler,          the workers
-//   of the build that a sweep is pinned to assembler measurement,       the spec, its defaults
-//   written out check, space
+//
+// - kernel, text: the canonical program (search::Expansion), and the kernel's own text.
+// - shapes, dtypes, flags: the spec's compile-time arguments that are whole numbers, that are names
+//   of element types, and the rest. runtime: its run-time values.
+// - arch, model, features, cores: the device that a worker reported (compiler/target/arch.h).
+// - power, memory, driver: what the worker read of the GPU, in classes, so that a reserve of a few
+//   MB does not count: steps of 25 W and of 2 GiB, the driver's major version.
+// - compiler, assembler: of the workers of the build that a sweep is pinned to.
+// - measurement, check, space: the spec, its defaults written out.
 #ifndef KILN_COORDINATOR_CORE_WINNER_KEY_H_
 #define KILN_COORDINATOR_CORE_WINNER_KEY_H_
 

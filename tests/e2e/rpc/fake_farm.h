@@ -73,6 +73,7 @@ class FakeFarm : public core::Farm {
   }
   absl::Duration backup_time = absl::ZeroDuration();
   absl::Duration submit_time = absl::ZeroDuration();
+  v1::SubmitSweepResponse submit_answer;  // but for the sweep's digest
 
   std::vector<v1::SweepSpec> submitted() {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -104,7 +105,7 @@ class FakeFarm : public core::Farm {
       std::lock_guard<std::mutex> lock(mutex_);
       submitted_.push_back(std::move(spec));
     }
-    v1::SubmitSweepResponse response;
+    v1::SubmitSweepResponse response = submit_answer;
     response.set_sweep(std::string(64, 'a'));
     if (submit_time == absl::ZeroDuration()) return Answer(std::move(response), done);
     std::lock_guard<std::mutex> lock(mutex_);

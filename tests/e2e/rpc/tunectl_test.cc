@@ -117,6 +117,25 @@ TEST_F(TunectlTest, SubmitPrintsOneLineASweep) {
   EXPECT_EQ(farm_.submitted()[0].priority(), 7);
 }
 
+TEST_F(TunectlTest, AnAnswerOfAnUnknownCompilerIsToldOf) {
+  farm_.submit_answer.set_answered(true);
+  farm_.submit_answer.mutable_winner()->set_config("block_M=16");
+  for (const char* const field : {"memory", "compiler"}) {
+    farm_.submit_answer.add_not_compared(field);
+    const Outcome run = Tunectl({"submit", File("gemm.yaml"), "--watch"});
+    EXPECT_EQ(run.code, 0) << run.err;
+    EXPECT_THAT(run.out, HasSubstr("(done, answered from the store"));
+    const auto told = HasSubstr("whichever compiler made it: no worker is attached");
+    if (field == std::string("compiler")) {
+      EXPECT_THAT(run.out, told);
+    } else {
+      EXPECT_THAT(run.out, Not(told)) << "a CPU has no such memory";
+    }
+  }
+  const Outcome run = Tunectl({"--json", "submit", File("gemm.yaml")});
+  EXPECT_EQ(json::parse(run.out)["sweeps"][0]["not_compared"], json({"memory", "compiler"}));
+}
+
 TEST_F(TunectlTest, AFarmWithoutAWorkerIsToldOf) {
   EXPECT_THAT(Tunectl({"submit", File("gemm.yaml")}).err, Not(HasSubstr("waits for a worker")));
   farm_.submit_time = absl::Seconds(4);
