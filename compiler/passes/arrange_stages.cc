@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
 #include "compiler/ir/analysis.h"
+#include "compiler/ir/gather.h"
 #include "compiler/ir/visit.h"
 #include "compiler/passes/build.h"
 #include "compiler/passes/stage_lists.h"
@@ -41,8 +42,8 @@ std::optional<Fetch> FetchOf(const Stmt& s) {
     }
     return Fetch{tile, tensor};
   }
-  const Stmt gather = GatherOf(s);
-  if (!gather.defined() || LooksUp(gather)) return std::nullopt;
+  const Stmt gather = ir::GatherOf(s);
+  if (!gather.defined() || ir::LooksUp(gather)) return std::nullopt;
   const auto* store = gather.As<ir::Store>();
   return Fetch{store->buffer, store->value.As<ir::Load>()->buffer};
 }

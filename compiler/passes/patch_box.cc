@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/ir/gather.h"
 #include "compiler/ir/visit.h"
 #include "compiler/passes/tensor_box.h"
 #include "compiler/passes/tile_versions.h"
@@ -202,8 +203,8 @@ class Matcher {
 }  // namespace
 
 std::optional<PatchBox> PatchBoxOf(const ir::Stmt& gather, const ir::Facts& facts) {
-  const ir::Stmt stored = GatherOf(gather);
-  if (!stored.defined() || LooksUp(stored)) return std::nullopt;
+  const ir::Stmt stored = ir::GatherOf(gather);
+  if (!stored.defined() || ir::LooksUp(stored)) return std::nullopt;
   const auto& store = *stored.As<ir::Store>();
   if (store.indices.size() != 2 || store.value.As<ir::Load>()->indices.size() != kRank) {
     return std::nullopt;

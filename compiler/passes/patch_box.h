@@ -19,7 +19,7 @@ struct PatchBox {
   std::map<std::string, std::string> notes;
 };
 
-// The box of a gather (tile_versions.h, GatherOf) whose element (i, j) is
+// The box of a gather (ir/gather.h) whose element (i, j) is
 //
 //   x[m // (P*Q), m // Q % P * stride + dh, m % Q * stride + dw, c + j],  m = first + i,
 //

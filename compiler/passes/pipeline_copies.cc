@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/analysis.h"
+#include "compiler/ir/gather.h"
 #include "compiler/ir/instruct.h"
 #include "compiler/ir/pipelined.h"
 #include "compiler/ir/visit.h"
@@ -106,12 +107,12 @@ class Pipeline {
   // The tile that a fetch fills, and the tensor that it reads.
   static ir::Buffer TileOf(const Stmt& s) {
     const auto* copy = s.As<ir::Copy>();
-    return copy != nullptr ? copy->dst.buffer : GatherOf(s).As<ir::Store>()->buffer;
+    return copy != nullptr ? copy->dst.buffer : ir::GatherOf(s).As<ir::Store>()->buffer;
   }
   static ir::Buffer TensorOf(const Stmt& s) {
     const auto* copy = s.As<ir::Copy>();
     return copy != nullptr ? copy->src.buffer
-                           : GatherOf(s).As<ir::Store>()->value.As<ir::Load>()->buffer;
+                           : ir::GatherOf(s).As<ir::Store>()->value.As<ir::Load>()->buffer;
   }
 
   // Whether `e` has the value now that it will have at that step, but for the step itself: it reads
@@ -156,7 +157,7 @@ class Pipeline {
 
   // A loop that fills a whole tile, from places that are known ahead.
   bool Gathers(const Stmt& s, const std::vector<Stmt>& before) const {
-    const Stmt gather = GatherOf(s);
+    const Stmt gather = ir::GatherOf(s);
     if (!gather.defined()) return false;
     const auto* store = gather.As<ir::Store>();
     const auto* load = store->value.As<ir::Load>();
@@ -286,7 +287,7 @@ class Pipeline {
   template <typename Then>
   Stmt Gather(const Stmt& s, const Expr& step, const Then& then) const {
     const auto* loop = s.As<ir::For>();
-    const Stmt gather = GatherOf(s);
+    const Stmt gather = ir::GatherOf(s);
     const auto* store = gather.As<ir::Store>();
     std::vector<Expr> indices = {FloorMod(step, MakeInt(stages_))};
     indices.insert(indices.end(), store->indices.begin(), store->indices.end());

@@ -9,6 +9,7 @@
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/cache_hint.h"
 #include "compiler/ir/fixed.h"
+#include "compiler/ir/gather.h"
 #include "compiler/ir/instruct.h"
 #include "compiler/ir/pipelined.h"
 #include "compiler/ir/shape.h"
@@ -225,9 +226,9 @@ class Specialise {
         continue;
       }
       // Tiles that threads gather are fetched ahead by pipeline-copies, if it can tell from where.
-      const Stmt gather = GatherOf(s);
+      const Stmt gather = ir::GatherOf(s);
       if (gather.defined() && Multiplies(*body, gather.As<ir::Store>()->buffer) &&
-          (!LooksUp(gather) || IsFixed(gather.As<ir::Store>()->value))) {
+          (!ir::LooksUp(gather) || IsFixed(gather.As<ir::Store>()->value))) {
         return false;
       }
       rest_.push_back(s);
@@ -269,7 +270,7 @@ class Specialise {
       for (ir::Range& r : fetch.source.ranges) r.min = ir::Substitute(r.min, names_);
       return fetch;
     }
-    const Stmt gather = GatherOf(s);
+    const Stmt gather = ir::GatherOf(s);
     if (!gather.defined()) return std::nullopt;
     ir::Facts facts;
     for (const ir::Axis& axis : launch_.grid) facts.AddAxis(axis);

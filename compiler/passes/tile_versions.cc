@@ -137,52 +137,6 @@ bool Writes(const std::vector<Stmt>& stmts, const ir::Buffer& buffer) {
   return writes;
 }
 
-Stmt GatherOf(const Stmt& s) {
-  const auto* loop = s.As<ir::For>();
-  if (loop == nullptr || loop->loop != ir::ForKind::kParallel) return {};
-  const std::vector<Stmt> stmts = ir::RowOf(loop->body);
-  ir::VarMap names;
-  for (size_t i = 0; i + 1 < stmts.size(); ++i) {
-    const auto* bind = stmts[i].As<ir::Bind>();
-    if (bind == nullptr) return {};
-    const Expr value = ir::Substitute(bind->value, names);
-    if (ir::IsLarge(value)) return {};
-    names[bind->var.get()] = value;
-  }
-  const auto* store = stmts.back().As<ir::Store>();
-  if (store == nullptr || store->predicate.defined() ||
-      store->buffer->scope != ir::Scope::kShared || store->indices.size() != loop->axes.size()) {
-    return {};
-  }
-  for (size_t d = 0; d < loop->axes.size(); ++d) {
-    const ir::Axis& axis = loop->axes[d];
-    if (!store->indices[d].same_as(axis.var) || !ir::IsConst(axis.min, 0) ||
-        !ir::Same(axis.extent, store->buffer->shape[d])) {
-      return {};
-    }
-  }
-  const Expr value = ir::Substitute(store->value, names);
-  const auto* choice = value.As<ir::Select>();
-  const auto* load = (choice != nullptr ? choice->a : value).As<ir::Load>();
-  const bool zero = choice == nullptr || ir::IsConst(choice->b, 0) ||
-                    (choice->b.As<ir::FloatImm>() && choice->b.As<ir::FloatImm>()->value == 0);
-  if (load == nullptr || !zero || load->buffer->scope != ir::Scope::kGlobal ||
-      load->buffer->dtype != store->buffer->dtype) {
-    return {};
-  }
-  const Expr guard =
-      choice != nullptr ? ir::AndPredicate(load->predicate, choice->condition) : load->predicate;
-  return ir::MakeStmt<ir::Store>(store->loc, store->buffer, store->indices,
-                                 ir::MakeLoad(load->buffer, load->indices, guard));
-}
-
-bool LooksUp(const Stmt& gather) {
-  const auto* load = gather.As<ir::Store>()->value.As<ir::Load>();
-  return std::any_of(load->indices.begin(), load->indices.end(),
-                     [](const Expr& index) { return ReadsMemory(index); }) ||
-         (load->predicate.defined() && ReadsMemory(load->predicate));
-}
-
 bool PlacedBy(const std::vector<Stmt>& stmts, const ir::Region& region) {
   return std::any_of(stmts.begin(), stmts.end(), [&](const Stmt& s) {
     const auto* bind = s.As<ir::Bind>();

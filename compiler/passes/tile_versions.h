@@ -25,13 +25,6 @@ ir::Stmt ReadVersion(const ir::Stmt& s, const TileVersions& tiles, const ir::Exp
 bool Uses(const std::vector<ir::Stmt>& stmts, const ir::Buffer& buffer);
 bool Writes(const std::vector<ir::Stmt>& stmts, const ir::Buffer& buffer);
 
-// A parallel loop that does nothing but fill the whole of a tile of shared memory with elements of
-// a tensor, or zeros where a condition fails: its store, whose value is then a load (with the
-// condition as its guard). Null for any other, and where the names of the loop stand for too much.
-ir::Stmt GatherOf(const ir::Stmt& s);
-// Whether memory says which elements such a store's load reads.
-bool LooksUp(const ir::Stmt& gather);
-
 // Whether one of the statements binds a name that says where a region begins.
 bool PlacedBy(const std::vector<ir::Stmt>& stmts, const ir::Region& region);
 

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/analysis.h"
+#include "compiler/ir/gather.h"
 #include "compiler/ir/printer.h"
 #include "compiler/ir/sums.h"
 #include "compiler/ir/visit.h"
@@ -500,20 +501,6 @@ void Analyzer::NotePipelined(const ir::Buffer& tile) {
   d_.buffers[i].stages = d_.loops[loops_.back()].stages;
 }
 
-// The tile that the loop does nothing but fill with elements of a tensor, or with zeros where there
-// are none; null for other loops.
-const ir::Store* GatherOf(const ir::Stmt& body) {
-  const ir::Stmt* last = &body;
-  if (const auto* seq = body.As<ir::Seq>(); seq != nullptr && !seq->stmts.empty()) {
-    last = &seq->stmts.back();
-  }
-  const auto* store = last->As<ir::Store>();
-  if (store == nullptr || store->buffer->scope != ir::Scope::kShared) return nullptr;
-  const auto* choice = store->value.As<ir::Select>();
-  const auto* load = (choice != nullptr ? choice->a : store->value).As<ir::Load>();
-  return load != nullptr && load->buffer->scope == ir::Scope::kGlobal ? store : nullptr;
-}
-
 void Analyzer::AddGemm(const ir::Gemm& gemm) {
   const int id = NewOp(OpKind::kGemm, absl::StrCat("gemm ", gemm.c.buffer->name), gemm.loc);
   std::vector<Num> a = WideExtents(gemm.a), b = WideExtents(gemm.b);
@@ -645,9 +632,9 @@ void Analyzer::ElementLoop(const ir::Stmt& body, const std::vector<ir::Axis>& ax
     }
     if (e.write) names.insert(e.buffer->name);
   }
-  if (const ir::Store* gather = GatherOf(body)) {
+  if (const ir::Stmt gather = ir::GatherOf(body, axes); gather.defined()) {
     d_.ops[id].fetches = true;
-    NotePipelined(gather->buffer);
+    NotePipelined(gather.As<ir::Store>()->buffer);
   }
   if (!names.empty()) d_.ops[id].label = absl::StrCat("loop that writes ", *names.begin());
 }

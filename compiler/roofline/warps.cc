@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/fixed.h"
+#include "compiler/ir/gather.h"
 #include "compiler/ir/instruct.h"
 #include "compiler/ir/pipelined.h"
 #include "compiler/ir/visit.h"
@@ -129,11 +130,11 @@ class WarpFinder {
         continue;
       }
       works = true;
-      const ir::Store* gather = GatherOf(s);
-      if (gather == nullptr || !Multiplies(gather->buffer)) continue;
-      const auto* load = LoadOf(*gather);
-      if (load == nullptr || !IsPatch(*s.As<ir::For>(), *load)) return false;
-      Add(gather->buffer, /*patch=*/true, false);
+      const Stmt gather = ir::GatherOf(s);
+      const auto* store = gather.As<ir::Store>();
+      if (store == nullptr || !Multiplies(store->buffer)) continue;
+      if (!IsPatch(*s.As<ir::For>(), *store->value.As<ir::Load>())) return false;
+      Add(store->buffer, /*patch=*/true, false);
     }
     return works && !out_.fetches.empty();
   }
@@ -235,24 +236,6 @@ class WarpFinder {
       return !found;
     });
     return found;
-  }
-
-  static const ir::Store* GatherOf(const Stmt& s) {
-    const auto* loop = s.As<ir::For>();
-    if (loop == nullptr || loop->loop != ir::ForKind::kParallel) return nullptr;
-    const Stmt* last = &loop->body;
-    if (const auto* seq = last->As<ir::Seq>(); seq != nullptr && !seq->stmts.empty()) {
-      last = &seq->stmts.back();
-    }
-    const auto* store = last->As<ir::Store>();
-    if (store == nullptr || store->buffer->scope != ir::Scope::kShared) return nullptr;
-    return LoadOf(*store) != nullptr ? store : nullptr;
-  }
-
-  static const ir::Load* LoadOf(const ir::Store& store) {
-    const auto* choice = store.value.As<ir::Select>();
-    const auto* load = (choice != nullptr ? choice->a : store.value).As<ir::Load>();
-    return load != nullptr && load->buffer->scope == ir::Scope::kGlobal ? load : nullptr;
   }
 
   // Of every product of the launch.
