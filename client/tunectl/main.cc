@@ -1,4 +1,5 @@
 // tunectl: the command line of a Kiln farm.
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
@@ -117,14 +118,23 @@ int EndOfParsing(const CLI::App& app, const CLI::ParseError& error, Context* con
   return Fail(*context, absl::InvalidArgumentError(UsageText(app, error)));
 }
 
-// Output that did not arrive is no success.
+// Whoever read standard output has gone, as `head` does when it has enough.
+bool NobodyReads() {
+  pollfd output = {STDOUT_FILENO, POLLOUT, 0};
+  return poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
+}
+
+// Output that did not arrive is no success. A reader that went before its end knows that itself.
 int FlushOutput(int code) {
   std::cout.flush();
   errno = 0;
   const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout.good();
   if (!lost) return code;
-  std::fprintf(stderr, "tunectl: cannot write the output%s%s\n", errno != 0 ? ": " : "",
-               errno != 0 ? std::strerror(errno) : "");
+  const int why = errno;
+  if (!NobodyReads()) {
+    std::fprintf(stderr, "tunectl: cannot write the output%s%s\n", why != 0 ? ": " : "",
+                 why != 0 ? std::strerror(why) : "");
+  }
   return code == kExitOk ? kExitRefused : code;
 }
 

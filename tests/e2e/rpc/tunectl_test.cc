@@ -379,6 +379,15 @@ TEST_F(TunectlTest, OutputThatIsLostIsNoSuccess) {
   }
 }
 
+TEST_F(TunectlTest, AReaderThatHasEnoughIsNotComplainedTo) {
+  Process process({"/bin/sh", "-c",
+                   absl::StrCat("(sleep 0.2; ", test::BinaryFolder(),
+                                "/tunectl completion bash; echo code $? >&2) | true")},
+                  File("enough"));
+  EXPECT_EQ(process.Wait(absl::Seconds(60)), 0);
+  EXPECT_EQ(process.err(), "code 6\n");
+}
+
 TEST_F(TunectlTest, TimeoutAndInterruptEndAWatch) {
   farm_.OnWatch([](std::shared_ptr<core::WatchSink> sink) { sink->OnEvent(v1::SweepEvent()); });
   const Outcome silent = Tunectl({"--timeout", "0.3", "watch", kSweep});
