@@ -49,7 +49,7 @@ nlohmann::json OutcomeJson(const Outcome& outcome) {
 std::string HowAnswered(const client::Submitted& submitted) {
   const std::vector<std::string>& unknown = submitted.not_compared;
   const bool any = std::find(unknown.begin(), unknown.end(), "compiler") != unknown.end();
-  return any ? "answered from the store, whichever compiler made it: no worker is attached"
+  return any ? "answered from the store, whichever compiler made it: no worker compiles for it now"
              : "answered from the store";
 }
 

@@ -1,12 +1,16 @@
 // tune
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "client/tunectl/command.h"
 #include "client/tunectl/embedded_farm.h"
 #include "client/tunectl/run_sweeps.h"
@@ -23,21 +27,32 @@ struct TuneFlags {
   bool no_wait = false;
 };
 
+// How long a stored winner waits for the workers whose toolchain it is compared with.
+constexpr absl::Duration kAttachWait = absl::Seconds(10);
+
 // Why the farm's child ended, if it did.
 class DeathNote {
  public:
   void Set(const absl::Status& status) {
     std::lock_guard<std::mutex> lock(mutex_);
     if (status_.ok()) status_ = status;
+    if (ends_.has_value()) ends_->Cancel();
   }
   absl::Status Get() const {
     std::lock_guard<std::mutex> lock(mutex_);
     return status_;
   }
+  // From now on a death ends what waits on this. Returns Get().
+  absl::Status Ends(const client::CancelToken& cancel) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    ends_ = cancel;
+    return status_;
+  }
 
  private:
   mutable std::mutex mutex_;
-  absl::Status status_;  // guarded by mutex_
+  absl::Status status_;                      // guarded by mutex_
+  std::optional<client::CancelToken> ends_;  // guarded by mutex_
 };
 
 // A worker for the CPU, one for the GPUs, or both. What is only compiled needs no device.
@@ -66,6 +81,36 @@ void LeaveOutGpus(std::vector<client::SweepSpec>* specs) {
                left);
 }
 
+// A winner of another compiler's is no answer, but while no worker is attached nobody knows whose
+// it should be. So a store that has tuned before is asked once all workers are there, one has died,
+// or the wait is over.
+void AwaitWorkers(const Context& context, client::Client* client, size_t count,
+                  const DeathNote& death) {
+  const auto before = client->List(1, /*active_only=*/false, context.Options());
+  if (!before.ok() || before->empty()) return;
+  const double limit = context.timeout_seconds;
+  const absl::Time end =
+      absl::Now() + (limit > 0 ? std::min(absl::Seconds(limit) / 2, kAttachWait) : kAttachWait);
+  while (absl::Now() < end && death.Get().ok() && !context.cancel.cancelled()) {
+    const auto workers = client->Workers(context.Options());
+    if (!workers.ok()) return;
+    const auto here = std::count_if(workers->begin(), workers->end(),
+                                    [](const auto& worker) { return worker.state != "lost"; });
+    if (static_cast<size_t>(here) >= count) return;
+    absl::SleepFor(absl::Milliseconds(20));
+  }
+}
+
+// Whether the store answers them all, so that no worker is needed.
+bool AllStored(const Context& context, client::Client* client,
+               const std::vector<client::SweepSpec>& specs) {
+  return std::all_of(specs.begin(), specs.end(), [&](const client::SweepSpec& spec) {
+    if (spec.fresh || spec.objective != client::Objective::kTune) return false;
+    const auto found = client->Lookup(spec, context.Options());
+    return found.ok() && found->winner != nullptr;
+  });
+}
+
 int RunTune(Context* context, const TuneFlags& flags) {
   absl::StatusOr<std::vector<client::SweepSpec>> specs = std::vector<client::SweepSpec>();
   if (!flags.sweeps.from_misses) specs = LoadSweeps(flags.sweeps);
@@ -86,6 +131,7 @@ int RunTune(Context* context, const TuneFlags& flags) {
                                std::filesystem::absolute(given).lexically_normal().string());
   if (!store.ok()) return Fail(*context, store.status());
   options.store = *store;
+  DeathNote death;
   const auto farm = EmbeddedFarm::Start(options);
   if (!farm.ok()) return Fail(*context, farm.status());
   context->server = (*farm)->address();
@@ -100,11 +146,12 @@ int RunTune(Context* context, const TuneFlags& flags) {
     if (!started.ok()) return Fail(*context, started);
   }
 
-  DeathNote death;
-  (*farm)->OnDeath([&death, cancel = context->cancel](const absl::Status& status) mutable {
-    death.Set(status);
-    cancel.Cancel();
-  });
+  (*farm)->OnDeath([&death](const absl::Status& status) { death.Set(status); });
+  AwaitWorkers(*context, client->get(), DevicesFor(*specs).size(), death);
+  if (death.Get().ok() || !AllStored(*context, client->get(), *specs)) {
+    const absl::Status dead = death.Ends(context->cancel);
+    if (!dead.ok()) return Fail(*context, dead);
+  }
   RunPlan plan;
   plan.specs = *std::move(specs);
   plan.one_at_a_time = true;

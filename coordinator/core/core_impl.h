@@ -56,7 +56,6 @@ class Core::Impl {
   void StartOrWait(PendingSubmit pending);
   void StartExpansion(PendingSubmit pending);
   void RetryArchWaits();
-  void RetryToolsWaits();
   void ExpireArchWaits();
   std::string ArchMissText(const std::string& target) const;
   std::string NoTargetText(const std::string& target) const;
@@ -268,7 +267,6 @@ class Core::Impl {
   std::unordered_map<WatchId, std::string> watches_;
   std::map<uint64_t, PendingSubmit> jobs_;
   std::list<PendingSubmit> arch_waits_;
-  std::list<PendingSubmit> tools_waits_;
 
   // -- bars.cc: programs that took children with them --
   int Kills(const std::string& key) const;

@@ -17,7 +17,6 @@ struct Options {
   double reattach_seconds = 4;  // after a restart: how long unfinished tasks wait for their workers
   std::set<std::string> targets;    // that exist; empty = any name may. A worker may know others
   double arch_wait_seconds = 30;    // a sweep for a target that no worker has reported yet waits
-  double tools_wait_seconds = 10;   // a stored winner waits for a toolchain to be compared with
   double build_wait_seconds = 120;  // a sweep whose compiler build has left the farm waits
   int compile_queue_per_slot = 2;   // tasks leased for each compile slot, the running one included
   int profile_queue_per_slot = 2;

@@ -1,7 +1,6 @@
 // What clients ask of the core.
 #include <algorithm>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -194,18 +193,14 @@ void Core::Impl::StartOrWait(PendingSubmit pending) {
   for (auto& [job, other] : jobs_) {
     if (same(other)) return join(&other);
   }
-  for (std::list<PendingSubmit>* waits : {&arch_waits_, &tools_waits_}) {
-    for (PendingSubmit& other : *waits) {
-      if (same(other)) return join(&other);
-    }
+  for (PendingSubmit& other : arch_waits_) {
+    if (same(other)) return join(&other);
   }
-  if (static_cast<int>(jobs_.size() + arch_waits_.size() + tools_waits_.size()) >=
-      options_.max_pending_submits) {
+  if (static_cast<int>(jobs_.size() + arch_waits_.size()) >= options_.max_pending_submits) {
     return ReplyStatus(pending.requests.front(),
                        absl::ResourceExhaustedError(
                            "the farm's queue of new sweeps is full; submit again in a moment"));
   }
-  pending.wait_until_ns = now_.mono_ns + SecondsToNs(options_.arch_wait_seconds);
   if (ResolveArch(pending.spec, &pending.arch)) return StartExpansion(std::move(pending));
   if (pending.lookup && ResolveKnownArch(pending.spec.target(), &pending.arch)) {
     return StartExpansion(std::move(pending));
@@ -228,6 +223,7 @@ void Core::Impl::StartOrWait(PendingSubmit pending) {
     out_.replies.push_back({pending.requests.front(), ReplyBody(response)});
     return;
   }
+  pending.wait_until_ns = now_.mono_ns + SecondsToNs(options_.arch_wait_seconds);
   if (ResolveKnownArch(pending.spec.target(), &pending.arch)) {
     pending.stored_only = true;
     return StartExpansion(std::move(pending));
@@ -251,20 +247,6 @@ void Core::Impl::RetryArchWaits() {
     }
     StartExpansion(std::move(*it));
     it = arch_waits_.erase(it);
-  }
-}
-
-// Asks the store again once the toolchain is known or has been waited for.
-void Core::Impl::RetryToolsWaits() {
-  for (auto next = tools_waits_.begin(); next != tools_waits_.end();) {
-    const auto it = next++;
-    Tools tools;
-    const bool attached = ResolveArch(it->spec, &it->arch);
-    it->any_toolchain = now_.mono_ns >= it->tools_until_ns;
-    if (!it->any_toolchain && !(attached && FindTools(it->arch, &tools))) continue;
-    it->stored_only = !attached;
-    StartExpansion(std::move(*it));
-    tools_waits_.erase(it);
   }
 }
 
@@ -351,12 +333,6 @@ void Core::Impl::On(ClearMisses& event) {
 
 void Core::Impl::AnswerSubmit(const PendingSubmit& pending, Expanded& event) {
   v1::SubmitSweepResponse response;
-  if (event.winner.has_value() && !pending.any_toolchain &&
-      absl::c_linear_search(event.lookup.not_compared(), "compiler")) {
-    tools_waits_.push_back(pending);
-    tools_waits_.back().tools_until_ns = now_.mono_ns + SecondsToNs(options_.tools_wait_seconds);
-    return;
-  }
   if (event.winner.has_value()) {
     DropMiss(event.winner->problem_key(), pending.spec);
     misses_.Drop(event.problem_key, &out_.batch);  // asked for in other words

@@ -232,9 +232,6 @@ struct PendingSubmit {
   int64_t wait_until_ns = 0;
   // No worker has the device now, but one had: what is stored answers, or the request waits.
   bool stored_only = false;
-  // A stored winner would answer, but which toolchain it should be of nobody knows until then.
-  int64_t tools_until_ns = 0;
-  bool any_toolchain = false;  // nobody came who knows
   v1::ArchRecord arch;
   std::string range;  // the range sweep that asks for it, for this step and size; empty = a client
   RangeStep step = RangeStep::kTune;

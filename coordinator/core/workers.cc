@@ -167,7 +167,6 @@ void Core::Impl::Register(ConnectionId connection, v1::Register& message) {
   if (expected_workers_.empty() && held_until_ns_ != 0) ReleaseHeld();
   for (const auto& [digest, sweep] : sweeps_) MarkDirty(sweep.get());
   RetryArchWaits();
-  RetryToolsWaits();
 }
 
 void Core::Impl::RememberArch(const v1::ArchRecord& arch) {
@@ -263,7 +262,6 @@ void Core::Impl::ForgetLostWorkers() {
 void Core::Impl::On(Tick&) {
   ExpireLeases();
   WakeBackoffs();
-  RetryToolsWaits();
   ExpireArchWaits();
   ForgetLostWorkers();
   if (held_until_ns_ != 0 && now_.mono_ns >= held_until_ns_) {

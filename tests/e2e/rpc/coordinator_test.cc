@@ -401,6 +401,42 @@ class TuneTest : public CoordinatorTest {
   }
 };
 
+// What an older build made is no answer, so that the store is asked when the worker is there; when
+// none comes, what is stored answers as it is.
+TEST_F(TuneTest, AStoredWinnerWaitsForTheWorkerThatItIsComparedWith) {
+  std::ofstream(folder_ / "gemm.yaml")
+      << "template: matmul\nshapes: {M: 64, N: 64, K: 64}\nbudget: {candidates: 2}\n"
+      << "measurement: {min_seconds: 0.01}\n";
+  const std::string real = absl::StrCat("exec ", test::BinaryFolder(), "/kiln-worker \"$@\"");
+  const std::string uncompared = "whichever compiler made it";
+  SetWorker(real);
+  const auto first = Tune("first");
+  ASSERT_EQ(first->Wait(absl::Seconds(60)), 0) << first->err();
+  EXPECT_THAT(first->out(), Not(HasSubstr("answered from the store")));
+
+  SetWorker("sleep 1; " + real);
+  const auto late = Tune("late");
+  ASSERT_EQ(late->Wait(absl::Seconds(60)), 0) << late->err();
+  EXPECT_THAT(late->out(), HasSubstr("answered from the store"));
+  EXPECT_THAT(late->out(), Not(HasSubstr(uncompared)));
+
+  SetWorker("exit 7");
+  const auto none = Tune("none");
+  ASSERT_EQ(none->Wait(absl::Seconds(60)), 0) << none->err();
+  EXPECT_THAT(none->out(), HasSubstr(uncompared));
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{"--set", "K=32"}, {"--fresh"}}) {
+    const auto needed = Tune("needed", more);
+    EXPECT_EQ(needed->Wait(absl::Seconds(20)), 4) << needed->err();
+    EXPECT_THAT(needed->err(), HasSubstr("kiln-worker ended with code 7"));
+  }
+
+  SetWorker("exec sleep 1000");
+  const auto never = Tune("never", {"--timeout", "2"});
+  ASSERT_EQ(never->Wait(absl::Seconds(20)), 0) << never->err();
+  EXPECT_THAT(never->out(), HasSubstr(uncompared));
+}
+
 TEST_F(TuneTest, ChildrenEndWithItWhenItIsKilled) {
   const auto tune = Tune("t");
   const std::vector<pid_t> children = AwaitChildren(tune.get());

@@ -125,7 +125,7 @@ TEST_F(TunectlTest, AnAnswerOfAnUnknownCompilerIsToldOf) {
     const Outcome run = Tunectl({"submit", File("gemm.yaml"), "--watch"});
     EXPECT_EQ(run.code, 0) << run.err;
     EXPECT_THAT(run.out, HasSubstr("(done, answered from the store"));
-    const auto told = HasSubstr("whichever compiler made it: no worker is attached");
+    const auto told = HasSubstr("whichever compiler made it: no worker compiles for it now");
     if (field == std::string("compiler")) {
       EXPECT_THAT(run.out, told);
     } else {

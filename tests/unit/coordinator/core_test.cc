@@ -452,6 +452,38 @@ TEST(Core, ALookupFindsWinnersOfDevicesThatAreNotAttached) {
   EXPECT_THAT(missed->miss_reason(), HasSubstr("tuned for N=(not given), asked N=12345"));
 }
 
+TEST(Core, WhatIsStoredIsAnsweredWithoutAWorkerAndAnythingElseWaitsForOne) {
+  CoreRig rig;
+  const uint64_t a = rig.Attach("a", 1, 1);
+  v1::SweepSpec spec = FakeSpec();
+  spec.add_configs("m=0,n=0,u=0");
+  ASSERT_TRUE(rig.Submit(spec).ok());
+  for (int turn = 0; turn < 50 && rig.core()->Stats().active_sweeps > 0; ++turn) {
+    for (const v1::Task& task : rig.Take(a)) rig.Say(a, rig.Run(task, "a"));
+  }
+  rig.Restart();
+  const auto stored = rig.Submit(spec);
+  ASSERT_TRUE(stored.ok()) << stored.status();
+  EXPECT_EQ(stored->winner().config(), "m=0,n=0,u=0");
+  EXPECT_THAT(stored->not_compared(), ::testing::Contains("compiler"));
+  (*spec.mutable_arguments())["N"] = "12345";  // the same kernel, another problem
+  const auto submit = [&] {
+    const uint64_t request = rig.NewId();
+    rig.Turn(core::Submit{request, spec});
+    return request;
+  };
+  const uint64_t waiting = submit();
+  EXPECT_EQ(rig.Get<v1::SubmitSweepResponse>(waiting).status().message(), "no reply yet");
+  rig.Advance(31);
+  EXPECT_EQ(rig.Get<v1::SubmitSweepResponse>(waiting).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  const uint64_t served = submit();
+  rig.Attach("b", 1, 1);
+  const auto accepted = rig.Get<v1::SubmitSweepResponse>(served);
+  ASSERT_TRUE(accepted.ok()) << accepted.status();
+  EXPECT_FALSE(accepted->answered());
+}
+
 TEST(Core, EqualBinariesAreMeasuredOnceAndTheBestRankedConfigWins) {
   CoreRig rig;
   const uint64_t a = rig.Attach("a", 1, 1);
