@@ -162,6 +162,20 @@ TEST(Decide, ManyRunsOfTheSameFieldAgree) {
   EXPECT_GE(winners["a"], 40);
 }
 
+// Each sweep is sure which of two is faster, by a little, and the next one is sure of the other.
+TEST(Decide, ALeadThatDoesNotRepeatDecidesNothing) {
+  const auto winner_of = [](double lead) {
+    const std::vector<double> a = Noisy(100, 0.0005, 80, 1), b = Noisy(100 * lead, 0.0005, 80, 2);
+    const Verdict verdict = Decide({Make("a", a), Make("b", b)}, 3);
+    EXPECT_GT(std::max(verdict.ratio_low, 1 / verdict.ratio_high), 1) << "sure, at " << lead;
+    return std::make_pair(verdict.winner, verdict.ties.size());
+  };
+  EXPECT_EQ(winner_of(1.002), std::make_pair(0, size_t{1}));
+  EXPECT_EQ(winner_of(0.998), std::make_pair(0, size_t{1}));
+  EXPECT_EQ(winner_of(1.005), std::make_pair(0, size_t{0}));
+  EXPECT_EQ(winner_of(0.995), std::make_pair(1, size_t{0}));
+}
+
 // What is stored as a tie may be handed out for the winner: it must be as good.
 TEST(Decide, TiesAreWithinOneAndAHalfPercentHoweverNoisy) {
   int ties = 0, noisy = 0;
