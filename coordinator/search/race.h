@@ -48,12 +48,13 @@ struct Verdict {
   double ratio_high = 0;
 };
 
-// `finalists` is not empty. A finalist whose interval of the ratio to the fastest one contains 1
-// ties with it, unless it is more than 1.5 % slower: then there were too few samples to tell. One
-// that is at most 0.3 % slower ties with it too: the next sweep may see it the other way. Of the
-// tied, those whose spread is within 1 % of the median of the smallest spread stay; then fewer
-// resources, then the smaller config text decide. Deterministic in its arguments, and steady
-// between runs: no two near-equal numbers are compared.
+// `finalists` is not empty. The fastest has the least median, or is faster than that one in pairs,
+// the whole interval of their ratio below 1. A finalist whose interval of the ratio to the fastest
+// one contains 1 ties with it, unless it is more than 1.5 % slower: then there were too few samples
+// to tell. One that is at most 0.3 % slower ties with it too: the next sweep may see it the other
+// way. Of the tied, those whose spread is within 1 % of the median of the smallest spread stay;
+// then fewer resources, then the smaller config text decide. Deterministic in its arguments, and
+// steady between runs: no two near-equal numbers are compared.
 Verdict Decide(const std::vector<Finalist>& finalists, uint64_t seed);
 
 struct Interval {

@@ -162,6 +162,24 @@ TEST(Decide, ManyRunsOfTheSameFieldAgree) {
   EXPECT_GE(winners["a"], 40);
 }
 
+// Other work slows some rounds: "b" has the lower median, and yet lost most of its pairs.
+TEST(Decide, PairsCountWhereMediansSayTheOpposite) {
+  std::vector<double> a, b;
+  for (int i = 0; i < 90; ++i) {
+    const bool disturbed = i < 44;
+    a.push_back(disturbed ? 180 : i < 60 ? 115 : 98);
+    b.push_back(disturbed ? 190 : i < 60 ? 110 : 104);
+  }
+  for (const bool swapped : {false, true}) {
+    std::vector<Finalist> field = {Make("a", a), Make("b", b)};
+    if (swapped) std::swap(field[0], field[1]);
+    const Verdict verdict = Decide(field, 3);
+    EXPECT_EQ(field[verdict.winner].config, "a");
+    EXPECT_THAT(verdict.ties, IsEmpty());
+    EXPECT_GT(verdict.ratio_low, 1);
+  }
+}
+
 // Each sweep is sure which of two is faster, by a little, and the next one is sure of the other.
 TEST(Decide, ALeadThatDoesNotRepeatDecidesNothing) {
   const auto winner_of = [](double lead) {
