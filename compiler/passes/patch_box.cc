@@ -6,7 +6,6 @@
 #include "compiler/ir/gather.h"
 #include "compiler/ir/visit.h"
 #include "compiler/passes/tensor_box.h"
-#include "compiler/passes/tile_versions.h"
 
 namespace kiln::passes {
 namespace {

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 
-#include "compiler/ir/access.h"
 #include "compiler/ir/analysis.h"
-#include "compiler/ir/pipelined.h"
 #include "compiler/ir/visit.h"
 
 namespace kiln::passes {

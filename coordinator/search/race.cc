@@ -76,6 +76,19 @@ int Fastest(const std::vector<Finalist>& finalists, const std::vector<int>& amon
   return std::get<2>(best);
 }
 
+// On a machine with other work the medians may say the opposite of the pairs: the pairs count.
+int FastestByPairs(const std::vector<Finalist>& finalists, const std::vector<int>& among,
+                   uint64_t seed) {
+  int fastest = Fastest(finalists, among);
+  for (const int i : among) {
+    if (i == fastest) continue;
+    const Interval ratio =
+        PairedRatio(finalists[i].samples_ns, finalists[fastest].samples_ns, seed + i);
+    if (ratio.high < 1) fastest = i;
+  }
+  return fastest;
+}
+
 }  // namespace
 
 RacePlan PlanRound(int rounds_done, const std::vector<Lap>& laps, int screen_samples,
@@ -136,23 +149,6 @@ Interval PairedRatio(const std::vector<double>& slow, const std::vector<double>&
   const int tail = kResamples / 40;  // 2.5 %
   return {medians[tail], medians[kResamples - 1 - tail], MedianOf(&ratios)};
 }
-
-namespace {
-
-// On a machine with other work the medians may say the opposite of the pairs: the pairs count.
-int FastestByPairs(const std::vector<Finalist>& finalists, const std::vector<int>& among,
-                   uint64_t seed) {
-  int fastest = Fastest(finalists, among);
-  for (const int i : among) {
-    if (i == fastest) continue;
-    const Interval ratio =
-        PairedRatio(finalists[i].samples_ns, finalists[fastest].samples_ns, seed + i);
-    if (ratio.high < 1) fastest = i;
-  }
-  return fastest;
-}
-
-}  // namespace
 
 Verdict Decide(const std::vector<Finalist>& finalists, uint64_t seed) {
   KILN_CHECK(!finalists.empty());

@@ -463,7 +463,7 @@ TEST(Core, WhatIsStoredIsAnsweredWithoutAWorkerAndAnythingElseWaitsForOne) {
   }
   rig.Restart();
   const auto stored = rig.Submit(spec);
-  ASSERT_TRUE(stored.ok()) << stored.status();
+  ASSERT_TRUE(stored.ok() && stored->answered()) << stored.status();
   EXPECT_EQ(stored->winner().config(), "m=0,n=0,u=0");
   EXPECT_THAT(stored->not_compared(), ::testing::Contains("compiler"));
   (*spec.mutable_arguments())["N"] = "12345";  // the same kernel, another problem
