@@ -9,6 +9,7 @@ namespace kiln::ir {
 namespace {
 
 constexpr char kNotByAll[] = "a condition, or a part of the block, computes it";
+constexpr char kNoProduct[] = "no product computes it";
 
 bool IsLoop(const Stmt& s) {
   const auto* loop = s.As<For>();
@@ -118,10 +119,17 @@ bool HasProductOn(const Stmt& s, const Buffer& sums) {
   return found;
 }
 
+std::string WhyNotApart(const Launch& launch, const Buffer& sums) {
+  const std::string why = WhyNotAnywhere(launch, sums);
+  if (!why.empty()) return why;
+  if (!HasProductOn(launch.body, sums)) return kNoProduct;
+  return InPart(launch.body, sums) ? kNotByAll : "";
+}
+
 SumsRange FindSums(const Launch& launch, const Buffer& sums) {
   const std::string why = WhyNotAnywhere(launch, sums);
   if (!why.empty()) return {nullptr, 0, 0, why};
-  if (!HasProductOn(launch.body, sums)) return {nullptr, 0, 0, "no product computes it"};
+  if (!HasProductOn(launch.body, sums)) return {nullptr, 0, 0, kNoProduct};
   return Find(launch.body, sums, /*in_loop=*/false);
 }
 

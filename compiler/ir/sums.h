@@ -19,6 +19,11 @@ struct SumsRange {
 };
 SumsRange FindSums(const Launch& launch, const Buffer& sums);
 
+// What keeps the products on a fragment from leaving their results elsewhere one by one, each to be
+// brought to the fragment at once, as those may whose sums are looked at between them; empty where
+// nothing does.
+std::string WhyNotApart(const Launch& launch, const Buffer& sums);
+
 // The product `s` where it is one on `sums`, else null; whether there is one in `s`.
 const Gemm* ProductOn(const Stmt& s, const Buffer& sums);
 bool HasProductOn(const Stmt& s, const Buffer& sums);

@@ -8,10 +8,13 @@
 //   for k: S = first(k + 1); O += P * V(k); wait(S); work(S); wait(O); P = ...
 //   O += P * V(last)
 //
-// What touches the second product's sums or its left
-// operand comes after the wait for them, the rest of the work before it; statements that cannot be
-// parted so leave the loop as it is. Tiles, of which there must be two versions, are handed back
-// one step later.
+// What touches the second product's sums or its left operand comes after the wait for them, the
+// rest of the work before it; statements that cannot be parted so leave the loop as it is. Tiles,
+// of which there must be two versions, are handed back one step later.
+//
+// For wgmma, whose second product takes P from registers, and for tcgen05 (passes/hold_sums), where
+// P goes by way of shared memory and O by way of tensor memory: they are stored there once the
+// product of the step before is over.
 #ifndef KILN_COMPILER_PASSES_CHAIN_PRODUCTS_H_
 #define KILN_COMPILER_PASSES_CHAIN_PRODUCTS_H_
 

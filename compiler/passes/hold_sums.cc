@@ -25,12 +25,16 @@ using ir::Stmt;
 
 constexpr int64_t kAtomRows = 8;  // of a swizzle
 
-// Tiles that descriptors name, or parts of such: of shared memory, rows that fill a swizzle.
+// Tiles that descriptors name, or parts of such: of shared memory, rows that fill a swizzle. What
+// lies in a fragment goes to such a tile (passes/stage_operands).
 bool IsInTile(const ir::Region& r) {
   const size_t rank = r.ranges.size();
-  if (r.buffer->scope != ir::Scope::kShared || rank < 2) return false;
-  const auto rows = ir::ConstInt(r.buffer->shape[rank - 2]);
-  const auto columns = ir::ConstInt(r.buffer->shape[rank - 1]);
+  if (rank < 2) return false;
+  const bool there = r.buffer->scope == ir::Scope::kShared;
+  const auto extent = [&](size_t d) {
+    return ir::ConstInt(there ? r.buffer->shape[d] : r.ranges[d].extent);
+  };
+  const auto rows = extent(rank - 2), columns = extent(rank - 1);
   return rows && columns && *rows % kAtomRows == 0 &&
          layout::WidestMode(r.buffer->dtype.bits, *columns) != layout::SwizzleMode::kNone;
 }
@@ -54,7 +58,65 @@ class Result {
     });
   }
 
+  // Every product on its own: where its sums are not those of zero they are stored, and what it
+  // makes of them is loaded at once.
+  Stmt HeldApart(const Stmt& body) const {
+    std::vector<Stmt> stmts = {ir::MakeStmt<ir::Alloc>(body->loc, held_)};
+    const Stmt apart = Apart(body, &stmts);
+    const std::vector<Stmt>& rest = apart.As<ir::Seq>()->stmts;
+    stmts.insert(stmts.end(), rest.begin(), rest.end());
+    return ir::MakeStmt<ir::Seq>(body->loc, std::move(stmts));
+  }
+
  private:
+  // Products of `s`; the tiles that they take are declared in `tiles`.
+  Stmt Apart(const Stmt& s, std::vector<Stmt>* tiles) const {
+    return ir::RewriteStmts(s, [&](const Stmt& x) -> Stmt {
+      if (const ir::Gemm* gemm = ir::ProductOn(x, sums_)) {
+        return ir::MakeSeq(Alone(*gemm, tiles), gemm->loc);
+      }
+      const auto* seq = x.As<ir::Seq>();
+      if (seq == nullptr) return {};
+      std::vector<Stmt> out;  // one row: each of its statements may wait for tiles of its own
+      for (const Stmt& child : seq->stmts) {
+        const ir::Gemm* gemm = ir::ProductOn(child, sums_);
+        const std::vector<Stmt> stmts =
+            gemm != nullptr ? Alone(*gemm, tiles) : std::vector<Stmt>{Apart(child, tiles)};
+        out.insert(out.end(), stmts.begin(), stmts.end());
+      }
+      return ir::MakeStmt<ir::Seq>(x->loc, std::move(out));
+    });
+  }
+
+  // A product between the stores and loads that it takes.
+  std::vector<Stmt> Alone(const ir::Gemm& gemm, std::vector<Stmt>* tiles) const {
+    const ir::Region sums = ir::WholeBuffer(sums_), held = ir::WholeBuffer(held_);
+    std::vector<Stmt> out;
+    const auto copy = [&](const ir::Region& from, const ir::Region& to) {
+      out.push_back(ir::MakeStmt<ir::Copy>(gemm.loc, from, to));
+    };
+    const auto in_tile = [&](const ir::Region& r) {
+      if (r.buffer->scope != ir::Scope::kFragment || r.ranges.size() != 2) return r;
+      const ir::Buffer tile =
+          ir::MakeBuffer(absl::StrCat(r.buffer->name, "_tile"), r.buffer->dtype,
+                         {r.ranges[0].extent, r.ranges[1].extent}, ir::Scope::kShared);
+      tiles->push_back(ir::MakeStmt<ir::Alloc>(gemm.loc, tile));
+      copy(r, ir::WholeBuffer(tile));
+      return ir::WholeBuffer(tile);
+    };
+    const ir::Region a = in_tile(gemm.a), b = in_tile(gemm.b);
+    const bool adds = !ir::IsConst(gemm.clear_accum, 1), always = ir::IsConst(gemm.clear_accum, 0);
+    if (adds) copy(sums, held);
+    if (adds && !always) {
+      out.back() = ir::MakeStmt<ir::If>(
+          gemm.loc, ir::MakeUnary(ir::UnaryOp::kNot, gemm.clear_accum), out.back());
+    }
+    out.push_back(ir::MakeStmt<ir::Gemm>(gemm.loc, a, b, held, gemm.trans_a, gemm.trans_b,
+                                         gemm.policy, gemm.clear_accum, gemm.e, gemm.trans_e));
+    copy(held, sums);
+    return out;
+  }
+
   // The products' result is the buffer in tensor memory.
   Stmt Renamed(const Stmt& s) const {
     return ir::RewriteStmts(s, [&](const Stmt& x) -> Stmt {
@@ -114,27 +176,10 @@ class HoldLaunch {
         notes_(launch.annotations) {}
 
   Stmt Run() {
-    Stmt body = launch_.body.kind() == ir::StmtKind::kSeq
-                    ? launch_.body
-                    : ir::MakeStmt<ir::Seq>(launch_.loc, std::vector<Stmt>{launch_.body});
-    const auto whole = [&] {
-      return ir::Launch(launch_.loc, launch_.grid, launch_.threads, body, launch_.annotations);
-    };
-    for (const ir::Buffer& sums : Results()) {
-      const ir::Launch now = whole();
-      const ir::SumsRange where = ir::FindSums(now, sums);
-      std::string why = where.why_not;
-      if (why.empty()) why = WhyNot(sums);
-      if (why.empty()) {
-        body = Result(sums).Held(now.body, where);
-        columns_ += ColumnsOf(sums);
-      } else {
-        notes_[absl::StrCat(kInRegisters, sums->name)] = why;
-      }
+    for (const bool apart : {true, false}) {
+      const Stmt held = Held(apart);
+      if (columns_ == 0 || LayoutsAgree(held)) return held;
     }
-    if (columns_ == 0) return With(body);
-    const Stmt held = With(body);
-    if (LayoutsAgree(held)) return held;
     for (const ir::Buffer& sums : Results()) {
       notes_.try_emplace(absl::StrCat(kInRegisters, sums->name),
                          "the rest of the block wants it held otherwise than tcgen05 loads it");
@@ -143,6 +188,30 @@ class HoldLaunch {
   }
 
  private:
+  // Everything in tensor memory that can be; `apart`: what is looked at between products too.
+  Stmt Held(bool apart) {
+    notes_ = launch_.annotations;
+    columns_ = 0;
+    Stmt body = launch_.body.kind() == ir::StmtKind::kSeq
+                    ? launch_.body
+                    : ir::MakeStmt<ir::Seq>(launch_.loc, std::vector<Stmt>{launch_.body});
+    for (const ir::Buffer& sums : Results()) {
+      const ir::Launch now(launch_.loc, launch_.grid, launch_.threads, body, launch_.annotations);
+      const ir::SumsRange where = ir::FindSums(now, sums);
+      std::string why = where.why_not;
+      if (apart && !why.empty() && IsWorthIt(sums)) why = ir::WhyNotApart(now, sums);
+      if (why.empty()) why = WhyNot(sums);
+      if (!why.empty()) {
+        notes_[absl::StrCat(kInRegisters, sums->name)] = why;
+        continue;
+      }
+      const Result result(sums);
+      body = where.seq != nullptr ? result.Held(body, where) : result.HeldApart(body);
+      columns_ += ColumnsOf(sums);
+    }
+    return With(body);
+  }
+
   Stmt With(const Stmt& body) const {
     return ir::MakeStmt<ir::Launch>(launch_.loc, launch_.grid, launch_.threads, body, notes_);
   }
@@ -179,6 +248,18 @@ class HoldLaunch {
     return results;
   }
 
+  // Whether each product on them takes longer than starting it and waiting for it.
+  bool IsWorthIt(const ir::Buffer& sums) const {
+    bool worth = true;
+    ir::Walk(launch_.body, [&](const Stmt& s) {
+      const ir::Gemm* gemm = ir::ProductOn(s, sums);
+      const auto query = gemm != nullptr ? QueryOf(program_, *gemm, {0, threads_}) : std::nullopt;
+      if (query) worth &= target::IsWorthTensorMemory(query->m, query->n, query->k);
+      return worth;
+    });
+    return worth;
+  }
+
   static int64_t ColumnsOf(const ir::Buffer& sums) {
     return target::TensorColumns(*ir::ConstInt(sums->shape[0]), *ir::ConstInt(sums->shape[1]));
   }
@@ -197,6 +278,12 @@ class HoldLaunch {
     if (gemm.c.buffer->shape.size() != 2) return "it is no matrix";
     std::optional<target::GemmQuery> query = QueryOf(program_, gemm, {0, threads_});
     if (!query) return "its shape is not known";
+    const bool staged = query->a_space != target::OperandSpace::kShared ||
+                        query->b_space != target::OperandSpace::kShared;
+    if (staged && !target::IsWorthTensorMemory(query->m, query->n, query->k)) {
+      return "an operand in registers would go to shared memory for a small product";
+    }
+    query->a_space = query->b_space = target::OperandSpace::kShared;
     query->c_space = target::OperandSpace::kTensor;
     const target::GemmChoice choice = target::ChooseGemm(arch_, *query);
     if (choice.unit.empty()) return choice.why_not;

@@ -4,11 +4,22 @@
 // ir::Scope::kTensor, of which products are tcgen05. What is cleared before the loop is cleared by
 // the first product, any other start is stored there.
 //
-// A fragment is left alone, and a note of the launch, "registers:<fragment>", says why, where
-// something else looks at it between products, the kernel says who holds it, or another product
-// reads it (ir/sums.h); where the table of instructions has no tcgen05 for one of them
-// (target/legality.h) or a tile is not read as a whole; and all of a launch, where the rest of it
-// wants one held otherwise than it is loaded. With "kiln.tcgen05": 0 nothing is held so.
+// Where something looks at the fragment between products (attention), each product is large enough
+// (target::IsWorthTensorMemory) and all threads compute it, every one has its result there by
+// itself:
+//
+//   T.gemm(p, v, o)   ->   copy p -> p_tile; copy o -> o_sums
+//                          gemm p_tile @ v -> o_sums; copy o_sums -> o
+//
+// An operand in a fragment goes to a tile of shared memory for it, nothing is stored that the
+// product clears.
+//
+// A fragment is left alone, and a note of the launch, "registers:<fragment>", says why, where the
+// kernel says who holds it, another product reads it (ir/sums.h), or a product is too small to be
+// awaited alone; where the table of instructions has no tcgen05 for one of them (target/legality.h)
+// or a tile is not read as a whole; and all of a launch, where the rest of it wants one held
+// otherwise than it is loaded: then once more without those that are looked at. With
+// "kiln.tcgen05": 0 nothing is held so.
 #ifndef KILN_COMPILER_PASSES_HOLD_SUMS_H_
 #define KILN_COMPILER_PASSES_HOLD_SUMS_H_
 

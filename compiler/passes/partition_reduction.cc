@@ -56,10 +56,10 @@ class ReductionBetweenThreads {
     partial_ = MakeRegisters("partial", arithmetic_.type(), level_->threads(),
                              std::max<int64_t>(contributors_.slots(), 1));
     partial_slot_ = SlotsOf(contributors_, "partial", level_->tables());
-    exchange_ = ir::MakeBuffer("exchange", arithmetic_.type(),
-                               {MakeInt(std::max<int64_t>(results_.size(), 1)),
-                                MakeInt(std::max<int64_t>(speakers_.Copies(), 1))},
-                               ir::Scope::kShared);
+    exchange_ =
+        ir::MakeBuffer("exchange", arithmetic_.type(),
+                       {MakeInt(std::max<int64_t>(results_.size(), 1)), MakeInt(MostSpeakers())},
+                       ir::Scope::kShared);
     std::vector<Stmt> stmts = {
         ir::MakeStmt<ir::Alloc>(loc_, partial_),
         level_->ForThreads(loc_, [&](const Expr& thread) { return Contribute(thread); })};
@@ -172,27 +172,46 @@ class ReductionBetweenThreads {
 
   // Into shared memory, by one of those who know the same.
   Stmt Put(const Expr& thread) {
-    const ir::Buffer ranks = Ranks();
+    const std::vector<int64_t> ranks = Ranks();
+    const int64_t step = StepOf(ranks);
     return Over(speakers_, thread, [&](const Expr& row) {
-      return ir::MakeStmt<ir::Store>(loc_, exchange_,
-                                     std::vector<Expr>{row, ir::MakeLoad(ranks, {row, thread})},
+      const Expr rank = step > 0
+                            ? FloorMod(FloorDiv(thread, MakeInt(step)), MakeInt(MostSpeakers()))
+                            : ir::MakeLoad(Table(ranks), {row, thread});
+      return ir::MakeStmt<ir::Store>(loc_, exchange_, std::vector<Expr>{row, rank},
                                      ir::MakeLoad(partial_, PartialAt(thread, row)));
     });
   }
 
   // Which of a result's contributions comes from a thread, or -1: [results, threads].
-  ir::Buffer Ranks() {
-    const layout::ThreadRange& threads = level_->threads();
-    const int64_t columns = threads.first + threads.count;
-    std::vector<int64_t> ranks(results_.size() * columns, -1);
+  std::vector<int64_t> Ranks() const {
+    std::vector<int64_t> ranks(results_.size() * Columns(), -1);
     for (int64_t row = 0; row < results_.size(); ++row) {
       const layout::ThreadSet& from = speakers_.Owners(row);
       int64_t rank = 0;
       for (size_t t = from._Find_first(); t < from.size(); t = from._Find_next(t)) {
-        ranks[row * columns + static_cast<int64_t>(t)] = rank++;
+        ranks[row * Columns() + static_cast<int64_t>(t)] = rank++;
       }
     }
-    return level_->tables()->Add("ranks", {results_.size(), columns}, std::move(ranks));
+    return ranks;
+  }
+  int64_t MostSpeakers() const { return std::max<int64_t>(speakers_.Copies(), 1); }
+  int64_t Columns() const { return level_->threads().first + level_->threads().count; }
+  ir::Buffer Table(const std::vector<int64_t>& ranks) {
+    return level_->tables()->Add("ranks", {results_.size(), Columns()}, ranks);
+  }
+
+  // The s for which thread / s % MostSpeakers() is the rank wherever there is one; 0 where none is.
+  int64_t StepOf(const std::vector<int64_t>& ranks) const {
+    for (int64_t step = 1; step < Columns(); step *= 2) {
+      bool right = true;
+      for (size_t i = 0; right && i < ranks.size(); ++i) {
+        const int64_t thread = static_cast<int64_t>(i) % Columns();
+        right = ranks[i] < 0 || ranks[i] == thread / step % MostSpeakers();
+      }
+      if (right) return step;
+    }
+    return 0;
   }
 
   Stmt Collect(const Expr& thread) {

@@ -1,5 +1,8 @@
 #include "compiler/passes/partition_sums.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
 #include "compiler/ir/instruct.h"
@@ -28,18 +31,25 @@ PartitionSums::PartitionSums(const ir::Launch& launch, ThreadLevel* level)
   ir::Walk(launch.body, [&](const Stmt& s) {
     const auto* alloc = s.As<ir::Alloc>();
     if (alloc == nullptr || alloc->buffer->scope != ir::Scope::kTensor) return true;
-    first_[alloc->buffer.get()] = columns_;
+    places_.push_back({alloc->buffer,
+                       {columns_, ir::MakeBuffer("done", kInt64, {MakeInt(1)}, ir::Scope::kBarrier),
+                        ir::MakeBuffer("phase", kInt32, {MakeInt(1)}, ir::Scope::kVar)}});
     columns_ += target::TensorColumns(Rows(alloc->buffer), Columns(alloc->buffer));
     return true;
   });
-  done_ = ir::MakeBuffer("done", kInt64, {MakeInt(1)}, ir::Scope::kBarrier);
   slot_ = ir::MakeBuffer("tensor_memory", kInt32, {MakeInt(1)}, ir::Scope::kShared);
-  phase_ = ir::MakeBuffer("phase", kInt32, {MakeInt(1)}, ir::Scope::kVar);
   address_ = ir::MakeVar("columns", kInt32);
 }
 
+const PartitionSums::Place& PartitionSums::PlaceOf(const ir::Buffer& sums) const {
+  const auto found = std::find_if(places_.begin(), places_.end(),
+                                  [&](const auto& place) { return place.first == sums; });
+  KILN_CHECK(found != places_.end());
+  return found->second;
+}
+
 Expr PartitionSums::AddressOf(const ir::Buffer& sums) const {
-  return address_ + MakeInt(first_.at(sums.get()), kInt32);
+  return address_ + MakeInt(PlaceOf(sums).first, kInt32);
 }
 
 Stmt PartitionSums::Fence(SourceLoc loc, bool after) const {
@@ -62,13 +72,14 @@ Stmt PartitionSums::Multiply(const Stmt& s, const std::function<Expr(const Expr&
   notes["trans_a"] = gemm.trans_a ? "1" : "0";
   notes["trans_b"] = gemm.trans_b ? "1" : "0";
   const std::vector<Expr> first = {MakeInt(0)};
-  const Expr phase = ir::MakeLoad(phase_, first);
+  const Place& place = PlaceOf(gemm.c.buffer);
+  const Expr phase = ir::MakeLoad(place.phase, first);
   const std::vector<Stmt> stmts = {
       ir::MakeInstruct(loc, Instruction::kTcgen05Mma, {region(gemm.a), region(gemm.b)},
                        {uniform(gemm.clear_accum), AddressOf(gemm.c.buffer)}, std::move(notes)),
-      ir::MakeInstruct(loc, Instruction::kTcgen05Commit, {ir::WholeBuffer(done_)}),
-      ir::MakeInstruct(loc, Instruction::kBarrierWait, {ir::WholeBuffer(done_)}, {phase}),
-      ir::MakeStmt<ir::Store>(loc, phase_, first, MakeInt(1, kInt32) - phase)};
+      ir::MakeInstruct(loc, Instruction::kTcgen05Commit, {ir::WholeBuffer(place.done)}),
+      ir::MakeInstruct(loc, Instruction::kBarrierWait, {ir::WholeBuffer(place.done)}, {phase}),
+      ir::MakeStmt<ir::Store>(loc, place.phase, first, MakeInt(1, kInt32) - phase)};
   return ir::MakeSeq(stmts, loc);
 }
 
@@ -95,19 +106,22 @@ Stmt PartitionSums::Around(const Stmt& body) const {
   if (columns_ == 0) return body;
   const SourceLoc loc = launch_.loc;
   const Expr taken = MakeInt(target::TakenColumns(columns_));
-  return ir::MakeStmt<ir::Seq>(
-      loc,
-      std::vector<Stmt>{
-          ir::MakeStmt<ir::Alloc>(loc, done_),
-          ir::MakeStmt<ir::Alloc>(loc, slot_),
-          ir::MakeStmt<ir::Alloc>(loc, phase_, MakeInt(0, kInt32)),
-          ir::MakeInstruct(loc, Instruction::kBarrierInit, {ir::WholeBuffer(done_)}, {MakeInt(1)}),
-          ir::MakeInstruct(loc, Instruction::kTcgen05Alloc, {ir::WholeBuffer(slot_)}, {taken}),
-          Fence(loc, /*after=*/false),
-          ir::MakeStmt<ir::Bind>(loc, address_, ir::MakeLoad(slot_, {MakeInt(0)})),
-          body,
-          ir::MakeInstruct(loc, Instruction::kTcgen05Free, {}, {address_, taken}),
-      });
+  std::vector<Stmt> stmts;
+  for (const auto& [sums, place] : places_) {
+    stmts.push_back(ir::MakeStmt<ir::Alloc>(loc, place.done));
+    stmts.push_back(ir::MakeStmt<ir::Alloc>(loc, place.phase, MakeInt(0, kInt32)));
+    stmts.push_back(ir::MakeInstruct(loc, Instruction::kBarrierInit, {ir::WholeBuffer(place.done)},
+                                     {MakeInt(1)}));
+  }
+  const Expr columns = ir::MakeLoad(slot_, {MakeInt(0)});
+  const Stmt around[] = {
+      ir::MakeStmt<ir::Alloc>(loc, slot_),
+      ir::MakeInstruct(loc, Instruction::kTcgen05Alloc, {ir::WholeBuffer(slot_)}, {taken}),
+      Fence(loc, /*after=*/false), ir::MakeStmt<ir::Bind>(loc, address_, columns), body,
+      // Asked again: the name would take a register as long as the kernel runs.
+      ir::MakeInstruct(loc, Instruction::kTcgen05Free, {}, {columns, taken})};
+  stmts.insert(stmts.end(), std::begin(around), std::end(around));
+  return ir::MakeStmt<ir::Seq>(loc, std::move(stmts));
 }
 
 }  // namespace kiln::passes

@@ -5,7 +5,8 @@
 #define KILN_COMPILER_PASSES_PARTITION_SUMS_H_
 
 #include <functional>
-#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "compiler/passes/thread_level.h"
 
@@ -28,14 +29,21 @@ class PartitionSums {
   ir::Stmt Around(const ir::Stmt& body) const;
 
  private:
+  // Where sums lie, and how the end of a product on them is told.
+  struct Place {
+    int64_t first = 0;       // column
+    ir::Buffer done, phase;  // barrier, parity to wait for
+  };
+
+  const Place& PlaceOf(const ir::Buffer& sums) const;
   ir::Expr AddressOf(const ir::Buffer& sums) const;
   ir::Stmt Fence(SourceLoc loc, bool after) const;
 
   const ir::Launch& launch_;
   ThreadLevel* const level_;
-  std::unordered_map<const ir::BufferNode*, int64_t> first_;  // column
+  std::vector<std::pair<ir::Buffer, Place>> places_;  // in program order
   int64_t columns_ = 0;
-  ir::Buffer done_, slot_, phase_;  // barrier, address of the first column, parity to wait for
+  ir::Buffer slot_;  // address of the first column
   ir::Expr address_;
 };
 

@@ -189,15 +189,17 @@ class Planter {
   // A barrier where what comes next, which touches `own`, may not go on beside what is pending; a
   // fence before it where tensor cores or copies (`asynchronous`) read what threads wrote.
   void Meet(const Pending& own, bool asynchronous, SourceLoc loc, std::vector<Stmt>* out) {
-    const bool fences = asynchronous && Share(own.reads, pending_.unfenced);
-    if (fences) Fence(loc, out);
     // A copy that starts goes to another version of the tile than is read beside it, but not before
     // all have read what was there.
-    if (fences || Share(own.writes, pending_.writes) || Share(own.writes, pending_.reads) ||
-        Share(own.reads, pending_.writes) || Share(own.starts, pending_.reads) ||
-        Share(own.starts, pending_.writes)) {
-      Plant(loc, out);
-    }
+    const bool meets = Share(own.writes, pending_.writes) || Share(own.writes, pending_.reads) ||
+                       Share(own.reads, pending_.writes) || Share(own.starts, pending_.reads) ||
+                       Share(own.starts, pending_.writes);
+    // A product in tensor memory that another one follows at once: the meeting serves both.
+    const bool both = meets && own.writes.count(tensor_memory_) > 0;
+    const bool fences = asynchronous && (Share(own.reads, pending_.unfenced) ||
+                                         (both && Share(multiplied_, pending_.unfenced)));
+    if (fences) Fence(loc, out);
+    if (fences || meets) Plant(loc, out);
   }
 
   void Fence(SourceLoc loc, std::vector<Stmt>* out) {

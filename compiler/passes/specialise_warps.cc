@@ -125,8 +125,11 @@ class Specialise {
     stmts.push_back(ir::MakeInstruct(
         loc, cluster_ > 1 ? Instruction::kClusterBarrier : Instruction::kBlockBarrier));
     const int64_t working = threads_ * teams_;
-    stmts.push_back(ir::MakeStmt<ir::OnThreads>(loc, working, kWarpgroup, Producer()));
+    const Stmt producer = ir::MakeStmt<ir::OnThreads>(loc, working, kWarpgroup, Producer());
     stmts.insert(stmts.end(), consumers.begin(), consumers.end());
+    // What stands in registers for a later part takes some of an earlier one's.
+    const bool last = LoadsSums();
+    stmts.insert(last ? stmts.end() : stmts.end() - teams_, producer);
     // Others may still write to this block's memory, or arrive there.
     if (cluster_ > 1) stmts.push_back(ir::MakeInstruct(loc, Instruction::kClusterBarrier));
     std::map<std::string, std::string> notes = launch_.annotations;
@@ -329,6 +332,16 @@ class Specialise {
     q.pingpong = ir::PassOption(program_, "kiln.pingpong", 0) != 0;
     q.shares_fetches_alone = q.pingpong && SharesFetchesAlone();
     return q;
+  }
+
+  // Whether the loop's threads work on sums from tensor memory.
+  bool LoadsSums() const {
+    bool loads = false;
+    for (const Stmt& s : rest_) {
+      const auto* copy = s.As<ir::Copy>();
+      loads |= copy != nullptr && copy->src.buffer->scope == ir::Scope::kTensor;
+    }
+    return loads;
   }
 
   // Elements of it.

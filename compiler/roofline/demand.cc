@@ -532,6 +532,7 @@ void Analyzer::AddGemm(const ir::Gemm& gemm) {
   op.a_shared = gemm.a.buffer->scope == ir::Scope::kShared;
   op.b_shared = gemm.b.buffer->scope == ir::Scope::kShared;
   op.c_held = holds_ && ir::FindSums(*launch_node_, gemm.c.buffer).seq != nullptr;
+  op.c_apart = holds_ && !op.c_held && ir::WhyNotApart(*launch_node_, gemm.c.buffer).empty();
   op.rows = op.m;
   op.columns = op.n;
   op.a_buffer = BufferOf(gemm.a.buffer);

@@ -97,6 +97,7 @@ struct OpDemand {
   bool tf32 = false;    // float32 operands may be rounded to it (pass option kiln.tf32)
   bool c_held = false;  // in tensor memory where there is some: nothing looks at the result between
                         // products (ir/sums.h; pass option kiln.tcgen05)
+  bool c_apart = false;  // the same, but the result is wanted in registers after each product
   target::WarpPolicy policy = target::WarpPolicy::kSquare;
   Num useful;            // part of the tile that is inside the tensors, 0..1
   bool fetches = false;  // kLoop: it gathers a tile of shared memory from a tensor

@@ -74,8 +74,33 @@ double TurnedRegisters(int64_t rows, int64_t columns, int64_t threads, bool shar
   return static_cast<double>(rows * columns) / static_cast<double>(threads);
 }
 
+// A product whose result lies in tensor memory, as passes/hold_sums decides it; nullopt where it
+// cannot. An operand in registers goes to shared memory for it.
+std::optional<Chosen> InTensorMemory(const target::Arch& arch, const OpDemand& op,
+                                     target::GemmQuery q, int64_t threads) {
+  if (arch.tmem_sm == 0) return std::nullopt;
+  const bool awaited = op.c_apart || !op.a_shared || !op.b_shared;
+  if (awaited && !target::IsWorthTensorMemory(q.m, q.n, q.k)) return std::nullopt;
+  q.a_space = q.b_space = target::OperandSpace::kShared;
+  q.c_space = target::OperandSpace::kTensor;
+  const target::GemmChoice choice = target::ChooseGemm(arch, q);
+  if (choice.unit.empty()) return std::nullopt;
+  // A thread loads the sums of its lane, and so holds as many of fewer rows.
+  const int64_t beside = std::max<int64_t>(target::kTensorLanes - q.m, 0) * q.n / threads;
+  const int64_t row = op.c_apart ? q.n / choice.grid.columns : 0;  // of a thread, while others wait
+  return Chosen{kGpu.tensor_efficiency,
+                op.a_shared ? 0.0 : 1.0,
+                static_cast<double>(beside),
+                static_cast<double>(target::TakenColumns(target::TensorColumns(q.m, q.n))),
+                static_cast<double>(row),
+                choice.unit,
+                q.m,
+                choice.grid.rows};
+}
+
+// `apart`: results that are wanted after each product may lie in tensor memory too.
 Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n, int64_t k,
-              int64_t threads) {
+              int64_t threads, bool apart) {
   target::GemmQuery q;
   q.m = m;
   q.n = n;
@@ -91,27 +116,12 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
   q.warps = static_cast<int>(threads / arch.warp_size);
   q.a_space = op.a_shared ? target::OperandSpace::kShared : target::OperandSpace::kRegisters;
   q.b_space = op.b_shared ? target::OperandSpace::kShared : target::OperandSpace::kRegisters;
-  target::GemmChoice choice;
-  if (op.c_held && arch.tmem_sm > 0) {
-    q.c_space = target::OperandSpace::kTensor;
-    choice = target::ChooseGemm(arch, q);
-    if (!choice.unit.empty()) {
-      // A thread loads the sums of its lane, and so holds as many of fewer rows.
-      const int64_t beside = std::max<int64_t>(target::kTensorLanes - m, 0) * n / threads;
-      return {kGpu.tensor_efficiency,
-              0,
-              static_cast<double>(beside),
-              static_cast<double>(target::TakenColumns(target::TensorColumns(m, n))),
-              0,
-              choice.unit,
-              m,
-              choice.grid.rows};
-    }
-    q.c_space = target::OperandSpace::kRegisters;
+  if (op.c_held || (op.c_apart && apart)) {
+    if (const auto held = InTensorMemory(arch, op, q, threads)) return *held;
   }
   const auto turned = op.turns ? target::TurnedBytes(arch, q) : std::nullopt;
   if (turned) q = *turned;
-  choice = target::ChooseGemm(arch, q);
+  const target::GemmChoice choice = target::ChooseGemm(arch, q);
   if (choice.unit.empty()) return {};
   const bool has_wider = std::any_of(arch.atoms.begin(), arch.atoms.end(), [](const auto& atom) {
     return atom.unit == "wgmma" || atom.unit == "tcgen05";
@@ -257,29 +267,44 @@ Piece::Answers Piece::Ask(const std::vector<const double*>& columns, int64_t cou
 
 void Piece::AskGemms(const std::vector<std::vector<double>>& dims, int64_t count,
                      Answers& out) const {
-  std::vector<std::unordered_map<uint64_t, Chosen>> memos(gemm_ops_.size());
-  std::vector<const Chosen*> chosen(gemm_ops_.size());
+  const size_t gemms = gemm_ops_.size();
+  std::vector<std::unordered_map<uint64_t, Chosen>> memos(2 * gemms);  // apart, and not
+  std::vector<const Chosen*> chosen(gemms);
+  const auto op = [&](size_t g) -> const OpDemand& { return demand_->ops[gemm_ops_[g]]; };
+  const auto choose = [&](size_t g, int64_t j, bool apart) {
+    int64_t v[4];
+    uint64_t key = 0;
+    for (int i = 0; i < 4; ++i) {
+      v[i] = static_cast<int64_t>(dims[4 * g + i][j]);
+      key = key * 65537 + static_cast<uint64_t>(v[i]);
+    }
+    const auto [it, fresh] = memos[2 * g + (apart ? 1 : 0)].try_emplace(key);
+    if (fresh) it->second = Choose(arch_, op(g), v[0], v[1], v[2], v[3], apart);
+    chosen[g] = &it->second;
+  };
+  // Whether another product of the launch, of the first `most`, is one that `g` disagrees with.
+  const auto any = [&](size_t g, size_t most, const auto& disagrees) {
+    for (size_t e = 0; e < most; ++e) {
+      if (e != g && op(e).launch == op(g).launch && disagrees(*chosen[g], *chosen[e])) return true;
+    }
+    return false;
+  };
+  const auto mixed = [](const Chosen& a, const Chosen& b) {
+    return a.m == b.m && (a.columns > 0) != (b.columns > 0);
+  };
+  const auto parts = [](const Chosen& a, const Chosen& b) { return b.PartsWith(a); };
   for (int64_t j = 0; j < count; ++j) {
-    for (size_t g = 0; g < gemm_ops_.size(); ++g) {
-      int64_t v[4];
-      uint64_t key = 0;
-      for (int i = 0; i < 4; ++i) {
-        v[i] = static_cast<int64_t>(dims[4 * g + i][j]);
-        key = key * 65537 + static_cast<uint64_t>(v[i]);
-      }
-      const OpDemand& op = demand_->ops[gemm_ops_[g]];
-      const auto [it, fresh] = memos[g].try_emplace(key);
-      if (fresh) it->second = Choose(arch_, op, v[0], v[1], v[2], v[3]);
-      chosen[g] = &it->second;
-      bool apart = false;
-      for (size_t e = 0; e < g && !op.a_shared; ++e) {
-        apart |= demand_->ops[gemm_ops_[e]].launch == op.launch && it->second.PartsWith(*chosen[e]);
-      }
-      out.columns[kAnswers * g][j] = apart ? 0 : it->second.efficiency;
-      out.columns[kAnswers * g + 1][j] = it->second.stages_a;
-      out.columns[kAnswers * g + 2][j] = it->second.operands;
-      out.columns[kAnswers * g + 3][j] = it->second.columns;
-      out.columns[kAnswers * g + 4][j] = it->second.held_columns;
+    for (size_t g = 0; g < gemms; ++g) choose(g, j, /*apart=*/true);
+    bool agree = true;  // else a row of one result lies elsewhere than that of another
+    for (size_t g = 0; g < gemms; ++g) agree &= !op(g).c_apart || !any(g, gemms, mixed);
+    for (size_t g = 0; g < gemms && !agree; ++g) choose(g, j, /*apart=*/false);
+    for (size_t g = 0; g < gemms; ++g) {
+      const Chosen& c = *chosen[g];
+      out.columns[kAnswers * g][j] = !op(g).a_shared && any(g, g, parts) ? 0 : c.efficiency;
+      out.columns[kAnswers * g + 1][j] = c.stages_a;
+      out.columns[kAnswers * g + 2][j] = c.operands;
+      out.columns[kAnswers * g + 3][j] = c.columns;
+      out.columns[kAnswers * g + 4][j] = c.held_columns;
     }
   }
 }

@@ -31,6 +31,10 @@ std::string Multiple(const char* what, int64_t value, int multiple) {
 
 bool IsSparse(const GemmRule& r) { return absl::string_view(r.unit) == "mma.sp"; }
 
+// Products of a tile whose result is awaited alone: 64 x 64 x 128 take mma.sync some 400 clocks at
+// half the rate of wgmma; some 300 pass from a start of tcgen05 to the loads of its result.
+constexpr int64_t kLeastWork = 64 * 64 * 128;
+
 bool SumsInTensorMemory(const GemmRule& r) { return absl::string_view(r.unit) == "tcgen05"; }
 
 // An operand of `q` in shared memory, as far as it may be a part of its tile.
@@ -330,6 +334,8 @@ std::optional<GemmQuery> TurnedBytes(const Arch& arch, const GemmQuery& query) {
 }
 
 int64_t TensorColumns(int64_t m, int64_t n) { return std::max<int64_t>(1, m / kTensorLanes) * n; }
+
+bool IsWorthTensorMemory(int64_t m, int64_t n, int64_t k) { return m * n * k >= kLeastWork; }
 
 int64_t TakenColumns(int64_t columns) {
   int64_t taken = kLeastColumns;

@@ -112,6 +112,10 @@ bool StoresMatrices(const Arch& arch);
 inline constexpr int64_t kTensorLanes = 128, kTensorColumns = 512;
 int64_t TensorColumns(int64_t m, int64_t n);
 int64_t TakenColumns(int64_t columns);
+// Whether a product whose result is wanted at once, in registers, is large enough for it to go
+// there by way of tensor memory: starting it and waiting for it takes as long as mma.sync takes for
+// a small one. By counting; not measured.
+bool IsWorthTensorMemory(int64_t m, int64_t n, int64_t k);
 
 // The table itself, for tests and documentation.
 const std::vector<GemmRule>& GemmRules();
