@@ -548,10 +548,10 @@ def timed():
                                    {"M": 8192, "N": 8192, "dtype": dtype},
                                    {"pad": pad, "block_M": block[0], "block_N": block[1]}))
     for dtype in ("bfloat16", "float32"):
-        for rows in (1, 2):
-            cases.append(other(f"layernorm8192_{dtype}/{rows}_256", "layernorm",
+        for at_once in (1, 2):
+            cases.append(other(f"layernorm8192_{dtype}/{at_once}_256", "layernorm",
                                {"M": 8192, "N": 8192, "dtype": dtype},
-                               {"block_M": rows, "threads": 256}))
+                               {"block_M": at_once, "threads": 256}))
         cases.append(other(f"colsum8192_{dtype}/128", "reduction_columns",
                            {"M": 8192, "N": 8192, "dtype": dtype}, kind="reduce_columns"))
         for threads in (128, 256, 512):
