@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/analysis.h"
@@ -44,6 +46,21 @@ Stmt WithResult(const ir::Gemm& gemm, const ir::Buffer& held, const Expr& clear)
                                 gemm.trans_b, gemm.policy, clear, gemm.e, gemm.trans_e);
 }
 
+// Tiles of shared memory that operands in fragments go through, each product after the other.
+using OperandTiles = std::vector<std::pair<const ir::BufferNode*, ir::Buffer>>;
+
+ir::Buffer TileFor(const ir::Region& r, OperandTiles* tiles) {
+  const Expr &rows = r.ranges[0].extent, &columns = r.ranges[1].extent;
+  for (const auto& [fragment, tile] : *tiles) {
+    const bool same = ir::Same(tile->shape[0], rows) && ir::Same(tile->shape[1], columns);
+    if (fragment == r.buffer.get() && same) return tile;
+  }
+  const ir::Buffer tile = ir::MakeBuffer(absl::StrCat(r.buffer->name, "_tile"), r.buffer->dtype,
+                                         {rows, columns}, ir::Scope::kShared);
+  tiles->emplace_back(r.buffer.get(), tile);
+  return tile;
+}
+
 // One result of a launch goes to tensor memory.
 class Result {
  public:
@@ -60,17 +77,16 @@ class Result {
 
   // Every product on its own: where its sums are not those of zero they are stored, and what it
   // makes of them is loaded at once.
-  Stmt HeldApart(const Stmt& body) const {
+  Stmt HeldApart(const Stmt& body, OperandTiles* tiles) const {
+    const Stmt apart = Apart(body, tiles);
     std::vector<Stmt> stmts = {ir::MakeStmt<ir::Alloc>(body->loc, held_)};
-    const Stmt apart = Apart(body, &stmts);
     const std::vector<Stmt>& rest = apart.As<ir::Seq>()->stmts;
     stmts.insert(stmts.end(), rest.begin(), rest.end());
     return ir::MakeStmt<ir::Seq>(body->loc, std::move(stmts));
   }
 
  private:
-  // Products of `s`; the tiles that they take are declared in `tiles`.
-  Stmt Apart(const Stmt& s, std::vector<Stmt>* tiles) const {
+  Stmt Apart(const Stmt& s, OperandTiles* tiles) const {
     return ir::RewriteStmts(s, [&](const Stmt& x) -> Stmt {
       if (const ir::Gemm* gemm = ir::ProductOn(x, sums_)) {
         return ir::MakeSeq(Alone(*gemm, tiles), gemm->loc);
@@ -89,7 +105,7 @@ class Result {
   }
 
   // A product between the stores and loads that it takes.
-  std::vector<Stmt> Alone(const ir::Gemm& gemm, std::vector<Stmt>* tiles) const {
+  std::vector<Stmt> Alone(const ir::Gemm& gemm, OperandTiles* tiles) const {
     const ir::Region sums = ir::WholeBuffer(sums_), held = ir::WholeBuffer(held_);
     std::vector<Stmt> out;
     const auto copy = [&](const ir::Region& from, const ir::Region& to) {
@@ -97,12 +113,9 @@ class Result {
     };
     const auto in_tile = [&](const ir::Region& r) {
       if (r.buffer->scope != ir::Scope::kFragment || r.ranges.size() != 2) return r;
-      const ir::Buffer tile =
-          ir::MakeBuffer(absl::StrCat(r.buffer->name, "_tile"), r.buffer->dtype,
-                         {r.ranges[0].extent, r.ranges[1].extent}, ir::Scope::kShared);
-      tiles->push_back(ir::MakeStmt<ir::Alloc>(gemm.loc, tile));
-      copy(r, ir::WholeBuffer(tile));
-      return ir::WholeBuffer(tile);
+      const ir::Region tile = ir::WholeBuffer(TileFor(r, tiles));
+      copy(r, tile);
+      return tile;
     };
     const ir::Region a = in_tile(gemm.a), b = in_tile(gemm.b);
     const bool adds = !ir::IsConst(gemm.clear_accum, 1), always = ir::IsConst(gemm.clear_accum, 0);
@@ -176,9 +189,9 @@ class HoldLaunch {
         notes_(launch.annotations) {}
 
   Stmt Run() {
-    for (const bool apart : {true, false}) {
-      const Stmt held = Held(apart);
-      if (columns_ == 0 || LayoutsAgree(held)) return held;
+    for (const bool more : {true, false}) {
+      const Stmt held = Held(more);
+      if (columns_ == 0 || ((!more || HasRoom(held)) && LayoutsAgree(held))) return held;
     }
     for (const ir::Buffer& sums : Results()) {
       notes_.try_emplace(absl::StrCat(kInRegisters, sums->name),
@@ -188,28 +201,94 @@ class HoldLaunch {
   }
 
  private:
-  // Everything in tensor memory that can be; `apart`: what is looked at between products too.
-  Stmt Held(bool apart) {
+  // Everything in tensor memory that can be: first what a loop adds to; with `more`, what is looked
+  // at between products, and products whose operands lie in registers, too.
+  Stmt Held(bool more) {
+    more_ = more;
     notes_ = launch_.annotations;
     columns_ = 0;
+    registers_ = {};
+    rows_ = 0;
     Stmt body = launch_.body.kind() == ir::StmtKind::kSeq
                     ? launch_.body
                     : ir::MakeStmt<ir::Seq>(launch_.loc, std::vector<Stmt>{launch_.body});
+    const auto whole = [&] {
+      return ir::Launch(launch_.loc, launch_.grid, launch_.threads, body, launch_.annotations);
+    };
+    std::vector<ir::Buffer> apart;
     for (const ir::Buffer& sums : Results()) {
-      const ir::Launch now(launch_.loc, launch_.grid, launch_.threads, body, launch_.annotations);
-      const ir::SumsRange where = ir::FindSums(now, sums);
-      std::string why = where.why_not;
-      if (apart && !why.empty() && IsWorthIt(sums)) why = ir::WhyNotApart(now, sums);
-      if (why.empty()) why = WhyNot(sums);
-      if (!why.empty()) {
-        notes_[absl::StrCat(kInRegisters, sums->name)] = why;
-        continue;
+      const ir::SumsRange where = ir::FindSums(whole(), sums);
+      if (where.seq == nullptr && more && IsWorthIt(sums)) {
+        apart.push_back(sums);
+      } else if (Takes(sums, where.why_not)) {
+        body = Result(sums).Held(body, where);
       }
-      const Result result(sums);
-      body = where.seq != nullptr ? result.Held(body, where) : result.HeldApart(body);
-      columns_ += ColumnsOf(sums);
     }
-    return With(body);
+    OperandTiles tiles;
+    for (const ir::Buffer& sums : apart) {
+      if (!Takes(sums, ir::WhyNotApart(whole(), sums))) continue;
+      body = Result(sums).HeldApart(body, &tiles);
+      NoteRegisters(sums);
+    }
+    std::vector<Stmt> stmts = body.As<ir::Seq>()->stmts;
+    for (const auto& [fragment, tile] : tiles) {
+      stmts.insert(stmts.begin(), ir::MakeStmt<ir::Alloc>(launch_.loc, tile));
+    }
+    return With(ir::MakeStmt<ir::Seq>(body->loc, std::move(stmts)));
+  }
+
+  // Takes columns for the fragment, unless `why` or something else keeps it in registers: then a
+  // note says so.
+  bool Takes(const ir::Buffer& sums, std::string why) {
+    if (why.empty()) why = WhyNot(sums);
+    if (why.empty()) {
+      columns_ += ColumnsOf(sums);
+    } else {
+      notes_[absl::StrCat(kInRegisters, sums->name)] = why;
+    }
+    return why.empty();
+  }
+
+  // What a thread holds of a result that is looked at, and of the products' operands.
+  void NoteRegisters(const ir::Buffer& sums) {
+    ir::Walk(launch_.body, [&](const Stmt& s) {
+      const ir::Gemm* gemm = ir::ProductOn(s, sums);
+      const auto query = gemm != nullptr ? QueryOf(program_, *gemm, {0, threads_}) : std::nullopt;
+      if (query) registers_.Add(*query);
+      if (query) rows_ = std::max(rows_, query->m);
+      return !query.has_value();
+    });
+  }
+
+  // Whether what `more` takes beside the rest fits: tiles with the versions that pipelined loops
+  // have of them, and registers.
+  bool HasRoom(const Stmt& held) const {
+    if (!registers_.Fit()) return false;
+    std::unordered_map<const ir::BufferNode*, int64_t> versions;
+    ir::Walk(held, [&](const Stmt& s) {
+      const auto* loop = s.As<ir::For>();
+      if (loop == nullptr || loop->loop != ir::ForKind::kPipelined) return true;
+      const int64_t stages =
+          loop->num_stages.defined() ? ir::ConstInt(loop->num_stages).value_or(1) : 1;
+      ir::Walk(loop->body, [&](const Stmt& x) {
+        const auto* copy = x.As<ir::Copy>();
+        const bool fetches = copy != nullptr && copy->src.buffer->scope == ir::Scope::kGlobal;
+        if (fetches) versions[copy->dst.buffer.get()] = std::max<int64_t>(stages, 1);
+        return true;
+      });
+      return true;
+    });
+    int64_t bytes =
+        target::ExchangedBytes(rows_) + StagedOperandBytes(program_, held, {0, threads_}, arch_);
+    ir::Walk(held, [&](const Stmt& s) {
+      const auto* alloc = s.As<ir::Alloc>();
+      if (alloc == nullptr || alloc->buffer->scope != ir::Scope::kShared) return true;
+      const auto found = versions.find(alloc->buffer.get());
+      const int64_t copies = found != versions.end() ? found->second : 1;
+      bytes += ir::BytesOf(alloc->buffer).value_or(0) * copies;
+      return true;
+    });
+    return bytes <= arch_.smem_block;
   }
 
   Stmt With(const Stmt& body) const {
@@ -280,6 +359,7 @@ class HoldLaunch {
     if (!query) return "its shape is not known";
     const bool staged = query->a_space != target::OperandSpace::kShared ||
                         query->b_space != target::OperandSpace::kShared;
+    if (staged && !more_) return "an operand lies in registers";
     if (staged && !target::IsWorthTensorMemory(query->m, query->n, query->k)) {
       return "an operand in registers would go to shared memory for a small product";
     }
@@ -302,7 +382,10 @@ class HoldLaunch {
   const target::Arch& arch_;
   const int64_t threads_;
   std::map<std::string, std::string> notes_;
+  bool more_ = false;
   int64_t columns_ = 0;  // of tensor memory, that are taken
+  target::AwaitedRegisters registers_;
+  int64_t rows_ = 0;  // the most of a result that is looked at
 };
 
 }  // namespace

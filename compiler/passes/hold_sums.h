@@ -17,9 +17,11 @@
 // A fragment is left alone, and a note of the launch, "registers:<fragment>", says why, where the
 // kernel says who holds it, another product reads it (ir/sums.h), or a product is too small to be
 // awaited alone; where the table of instructions has no tcgen05 for one of them (target/legality.h)
-// or a tile is not read as a whole; and all of a launch, where the rest of it wants one held
-// otherwise than it is loaded: then once more without those that are looked at. With
-// "kiln.tcgen05": 0 nothing is held so.
+// or a tile is not read as a whole; where tensor memory has too few columns left, of which sums of
+// whole loops get theirs first. What is looked at, and products of operands in fragments, are left
+// alone where a block's shared memory or registers have no room for it, or the rest of the block
+// wants one of them held otherwise than it is loaded; what is left after that, if the rest wants
+// one of it otherwise still. With "kiln.tcgen05": 0 nothing is held so.
 #ifndef KILN_COMPILER_PASSES_HOLD_SUMS_H_
 #define KILN_COMPILER_PASSES_HOLD_SUMS_H_
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <optional>
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
@@ -49,12 +51,13 @@ constexpr size_t kWarpAnswers = 4;
 constexpr size_t kDealAnswers = 4;
 struct Chosen {
   double efficiency = 0;  // part of the arch's best rate for the operands; 0 = illegal
-  double stages_a = 0;
-  double operands = 0;  // registers of a thread
-  double columns = 0;   // of tensor memory
+  double stages_a = 0;    // bytes of shared memory beside the tiles, as parts of the left operand
+  double operands = 0;    // registers of a thread
+  double columns = 0;     // of tensor memory
   double held_columns = 0;
   std::string unit;
   int64_t m = 0, grid_rows = 0;
+  std::optional<target::GemmQuery> awaited;  // its result goes to registers after each product
 
   // Whether the results are of as many rows, but held by other threads: what is kept of each row
   // has no place then, where this product takes the other's result from registers.
@@ -81,21 +84,31 @@ std::optional<Chosen> InTensorMemory(const target::Arch& arch, const OpDemand& o
   if (arch.tmem_sm == 0) return std::nullopt;
   const bool awaited = op.c_apart || !op.a_shared || !op.b_shared;
   if (awaited && !target::IsWorthTensorMemory(q.m, q.n, q.k)) return std::nullopt;
+  const auto own = op.c_apart ? std::optional<target::GemmQuery>(q) : std::nullopt;
   q.a_space = q.b_space = target::OperandSpace::kShared;
   q.c_space = target::OperandSpace::kTensor;
   const target::GemmChoice choice = target::ChooseGemm(arch, q);
   if (choice.unit.empty()) return std::nullopt;
-  // A thread loads the sums of its lane, and so holds as many of fewer rows.
-  const int64_t beside = std::max<int64_t>(target::kTensorLanes - q.m, 0) * q.n / threads;
+  // A thread loads the sums of its lane, and so holds as many of fewer rows; where threads work on
+  // them, what they make of them for the next product too.
+  const int64_t lanes = std::max<int64_t>(target::kTensorLanes - q.m, 0);
+  double beside = static_cast<double>(lanes * q.n) / static_cast<double>(threads);
+  if (op.c_apart && !op.a_shared) {
+    beside += static_cast<double>(lanes * q.k * q.a.bytes()) / kRegisterBytes /
+              static_cast<double>(threads);
+  }
   const int64_t row = op.c_apart ? q.n / choice.grid.columns : 0;  // of a thread, while others wait
+  const int64_t tile = q.m * q.k * q.a.bytes();
+  const int64_t staged = (op.a_shared ? 0 : tile) + (op.c_apart ? target::ExchangedBytes(q.m) : 0);
   return Chosen{kGpu.tensor_efficiency,
-                op.a_shared ? 0.0 : 1.0,
-                static_cast<double>(beside),
+                static_cast<double>(staged) / static_cast<double>(tile),
+                beside,
                 static_cast<double>(target::TakenColumns(target::TensorColumns(q.m, q.n))),
                 static_cast<double>(row),
                 choice.unit,
                 q.m,
-                choice.grid.rows};
+                choice.grid.rows,
+                own};
 }
 
 // `apart`: results that are wanted after each product may lie in tensor memory too.
@@ -165,8 +178,8 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
                          op.trans_b ? 0 : TurnedRegisters(k, n, threads, op.b_shared));
   }
   const double held_columns = choice.unit == "fma" ? 0 : wn / kRowSharers;
-  return {efficiency,   staged ? 1.0 : 0.0, operands, 0,
-          held_columns, choice.unit,        m,        choice.grid.rows};
+  return {efficiency, staged ? 1.0 : 0.0, operands,    0, held_columns, choice.unit,
+          m,          choice.grid.rows,   std::nullopt};
 }
 
 }  // namespace
@@ -295,14 +308,25 @@ void Piece::AskGemms(const std::vector<std::vector<double>>& dims, int64_t count
   const auto parts = [](const Chosen& a, const Chosen& b) { return b.PartsWith(a); };
   for (int64_t j = 0; j < count; ++j) {
     for (size_t g = 0; g < gemms; ++g) choose(g, j, /*apart=*/true);
-    bool agree = true;  // else a row of one result lies elsewhere than that of another
-    for (size_t g = 0; g < gemms; ++g) agree &= !op(g).c_apart || !any(g, gemms, mixed);
-    for (size_t g = 0; g < gemms && !agree; ++g) choose(g, j, /*apart=*/false);
+    // Not where a row of one result lies elsewhere than that of another, or registers lack.
+    bool fit = true;
+    std::map<int, target::AwaitedRegisters> registers;  // of a launch
+    for (size_t g = 0; g < gemms; ++g) {
+      if (chosen[g]->awaited) registers[op(g).launch].Add(*chosen[g]->awaited);
+      fit &= !op(g).c_apart || !any(g, gemms, mixed);
+    }
+    for (const auto& [launch, held] : registers) fit &= held.Fit();
+    for (size_t g = 0; g < gemms && !fit; ++g) choose(g, j, /*apart=*/false);
     for (size_t g = 0; g < gemms; ++g) {
       const Chosen& c = *chosen[g];
+      double operands = c.operands;  // of results that threads work on: held beside each other
+      for (size_t e = 0; e < gemms && op(g).c_apart && c.columns > 0; ++e) {
+        const bool beside = e != g && op(e).launch == op(g).launch && chosen[e]->columns > 0;
+        if (beside) operands += chosen[e]->operands;
+      }
       out.columns[kAnswers * g][j] = !op(g).a_shared && any(g, g, parts) ? 0 : c.efficiency;
       out.columns[kAnswers * g + 1][j] = c.stages_a;
-      out.columns[kAnswers * g + 2][j] = c.operands;
+      out.columns[kAnswers * g + 2][j] = operands;
       out.columns[kAnswers * g + 3][j] = c.columns;
       out.columns[kAnswers * g + 4][j] = c.held_columns;
     }

@@ -61,7 +61,9 @@ Price PriceOnCpu(const Demand& demand, const target::Arch& arch);
 // the chosen instruction can reach, 0 where no instruction is legal.
 struct GemmInputs {
   std::vector<Num> efficiency;  // one a gemm operation, in order of Demand::ops
-  std::vector<Num> stages_a;    // 1: the left operand, a fragment, goes through shared memory
+  // Shared memory that it asks for beside the tiles, as parts of its left operand: 1 where that
+  // one, a fragment, goes through it.
+  std::vector<Num> stages_a;
   std::vector<Num> operands;  // registers of a thread for operands that the instruction takes there
   std::vector<Num> columns;   // of tensor memory that a block takes for the result; 0: none
   std::vector<Num> held_columns;  // of the result, of which a thread holds elements

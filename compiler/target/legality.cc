@@ -17,6 +17,9 @@ constexpr int64_t kAtomRows = 8;                           // of a swizzle
 constexpr int64_t kStepBytes = 32;     // along k, of an instruction that descriptors tell its tiles
 constexpr int64_t kChunkBytes = 16;    // of a row that ldmatrix reads
 constexpr int64_t kLeastColumns = 32;  // of tensor memory
+constexpr int64_t kWarpLanes = 32;
+constexpr int64_t kBarrierBytes = 2048;
+constexpr int64_t kExchangeBytes = 4 * 2 * sizeof(float);  // of a row: four times, of two groups
 
 bool Lists(const char* list, absl::string_view word) {
   for (absl::string_view w : absl::StrSplit(list, ' ', absl::SkipEmpty())) {
@@ -336,6 +339,16 @@ std::optional<GemmQuery> TurnedBytes(const Arch& arch, const GemmQuery& query) {
 int64_t TensorColumns(int64_t m, int64_t n) { return std::max<int64_t>(1, m / kTensorLanes) * n; }
 
 bool IsWorthTensorMemory(int64_t m, int64_t n, int64_t k) { return m * n * k >= kLeastWork; }
+
+int64_t ExchangedBytes(int64_t m) { return kBarrierBytes + kExchangeBytes * m; }
+
+void AwaitedRegisters::Add(const GemmQuery& q) {
+  const int64_t lanes = std::max(q.m, kTensorLanes), threads = q.warps * kWarpLanes;
+  const int64_t operand = q.a_space == OperandSpace::kShared ? 0 : q.k * q.a.bits;
+  const int64_t bits = lanes * (q.n * q.c.bits + operand);
+  held_ += static_cast<double>(bits) / 32 / static_cast<double>(std::max<int64_t>(threads, 1));
+  idle_ |= q.m < kTensorLanes;
+}
 
 int64_t TakenColumns(int64_t columns) {
   int64_t taken = kLeastColumns;

@@ -116,6 +116,22 @@ int64_t TakenColumns(int64_t columns);
 // there by way of tensor memory: starting it and waiting for it takes as long as mma.sync takes for
 // a small one. By counting; not measured.
 bool IsWorthTensorMemory(int64_t m, int64_t n, int64_t k);
+// Shared memory that such a result of m rows asks for beside all tiles: barriers, and what
+// warpgroups exchange in two reductions of it, before a loop and in it.
+int64_t ExchangedBytes(int64_t m);
+// What threads hold while they work on such results, each of which they load lane by lane: of fewer
+// rows than lanes as many registers as of all.
+class AwaitedRegisters {
+ public:
+  void Add(const GemmQuery& query);
+  // Whether all of it fits, be it that lanes without rows hold some for nothing.
+  bool Fit() const { return !idle_ || held_ <= kMostAwaited; }
+
+ private:
+  static constexpr double kMostAwaited = 200;  // of a thread's 255, beside addresses
+  double held_ = 0;
+  bool idle_ = false;
+};
 
 // The table itself, for tests and documentation.
 const std::vector<GemmRule>& GemmRules();

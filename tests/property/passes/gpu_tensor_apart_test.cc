@@ -51,7 +51,7 @@ TEST(SumsApart, AttentionTemplate) {
     const char *queries, *keys, *dim, *block_m, *block_n, *threads;
     int stages;
   };
-  for (const Shape& x : {Shape{"130", "170", "128", "64", "64", "128", 2},
+  for (const Shape& x : {Shape{"130", "170", "128", "64", "64", "256", 2},
                          Shape{"130", "170", "64", "128", "64", "128", 2},
                          Shape{"200", "300", "64", "128", "128", "256", 3},
                          Shape{"64", "320", "128", "128", "64", "256", 1},
@@ -93,16 +93,16 @@ std::string Chained(const std::string& tiles, int stages, const std::string& fet
 
 
 @T.prim_func
-def chained(Q: T.Tensor((64, 128), "float16"), K: T.Tensor((256, 128), "float16"),
-            V: T.Tensor((256, 128), "float16"), B: T.Tensor((256, 128), "float32"),
-            O: T.Tensor((64, 128), "float32")):
+def chained(Q: T.Tensor((128, 64), "float16"), K: T.Tensor((256, 64), "float16"),
+            V: T.Tensor((256, 64), "float16"), B: T.Tensor((512, 64), "float32"),
+            O: T.Tensor((128, 64), "float32")):
     with T.Kernel(1, threads=128) as bx:
-        q = T.alloc_shared((64, 128), "float16")
-        k = T.alloc_shared((64, 128), "float16")
-        v = T.alloc_shared((64, 128), "float16")
-        s = T.alloc_fragment((64, 64), "float32")
-        p = T.alloc_fragment((64, 64), "float16")
-        o = T.alloc_fragment((64, 128), "float32")
+        q = T.alloc_shared((128, 64), "float16")
+        k = T.alloc_shared((64, 64), "float16")
+        v = T.alloc_shared((64, 64), "float16")
+        s = T.alloc_fragment((128, 64), "float32")
+        p = T.alloc_fragment((128, 64), "float16")
+        o = T.alloc_fragment((128, 64), "float32")
 )",
                       tiles, "        T.copy(Q, q)\n        T.clear(o)\n",
                       "        for step in T.Pipelined(4, num_stages=", stages, "):\n", fetch,
@@ -113,29 +113,28 @@ def chained(Q: T.Tensor((64, 128), "float16"), K: T.Tensor((256, 128), "float16"
 
 constexpr char kFetchK[] = "            T.copy(K[step * 64, 0], k)\n";
 constexpr char kFetchV[] = "            T.copy(V[step * 64, 0], v)\n";
-constexpr char kFetchB[] = "            T.copy(B[step * 64, 0], b)\n";
-constexpr char kTileB[] = "        b = T.alloc_shared((64, 128), \"float32\")\n";
+constexpr char kFetchB[] = "            T.copy(B[step * 128, 0], b)\n";
+constexpr char kTileB[] = "        b = T.alloc_shared((128, 64), \"float32\")\n";
 
-std::string Add(const char* to, const char* columns, const char* what) {
-  return absl::StrCat("            for i, j in T.Parallel(64, ", columns, "):\n                ",
-                      to, "[i, j] = ", to, "[i, j] + ", what, "\n");
+std::string Add(const char* to, const char* what) {
+  return absl::StrCat("            for i, j in T.Parallel(128, 64):\n                ", to,
+                      "[i, j] = ", to, "[i, j] + ", what, "\n");
 }
 
 TEST(SumsApart, ChainsAndWhatIsNone) {
   const std::string counter = "        c = T.alloc_var(\"int32\")\n        c = 0\n";
   const std::string count = "            c = c + 1\n            y = c * 2\n";
   const std::string k = kFetchK, v = kFetchV, b = kFetchB;
-  const std::string scale = Add("o", "128", "o[i, j]");
+  const std::string scale = Add("o", "o[i, j]");
   for (const std::string& text :
-       {Chained("", 2, k + v, Add("s", "64", "1.0")), Chained("", 3, k + v, scale),
-        Chained("", 2, k + v, scale + Add("s", "64", "o[i, j]")),  // of the sums so far
-        Chained("", 2, k + v, Add("s", "64", "1.0"), Add("o", "128", "1.0")),
-        Chained(counter, 2, k + v, Add("o", "128", "c") + count + Add("s", "64", "y")),
-        Chained("", 1, v + k, Add("s", "64", "1.0")),
-        Chained(kTileB, 1, k + v + b, Add("o", "128", "b[i, j]")),
-        Chained(kTileB, 2, b + k + v, Add("o", "128", "b[i, j]")),
-        Chained(kTileB, 2, b + k + v, Add("s", "64", "b[i, j]")),
-        Chained("", 2, k + v, Add("o", "128", "k[i, j]")),
+       {Chained("", 2, k + v, Add("s", "1.0")), Chained("", 3, k + v, scale),
+        Chained("", 2, k + v, scale + Add("s", "o[i, j]")),  // of the sums so far
+        Chained("", 2, k + v, Add("s", "1.0"), Add("o", "1.0")),
+        Chained(counter, 2, k + v, Add("o", "c") + count + Add("s", "y")),
+        Chained("", 1, v + k, Add("s", "1.0")), Chained(kTileB, 1, k + v + b, Add("o", "b[i, j]")),
+        Chained(kTileB, 2, b + k + v, Add("o", "b[i, j]")),
+        Chained(kTileB, 2, b + k + v, Add("s", "b[i, j]")),
+        Chained("", 2, k + v, Add("o", "k[i // 2, j]")),
         Chained("", 2, k + v, "            if bx == step % 2:\n                T.clear(o)\n")}) {
     const auto tiles = Tiles(text);
     ASSERT_TRUE(tiles.ok()) << tiles.status() << text;
@@ -150,7 +149,7 @@ TEST(SumsApart, ChainsAndWhatIsNone) {
 // sums, without a loop around.
 TEST(SumsApart, ProductsAnywhere) {
   const std::string k = kFetchK, v = kFetchV;
-  const std::string turned = Chained("        u = T.alloc_fragment((64, 128), \"float16\")\n", 2,
+  const std::string turned = Chained("        u = T.alloc_fragment((64, 64), \"float16\")\n", 2,
                                      k + v, "            T.copy(v, u)\n");
   const std::string from_right =
       absl::StrReplaceAll(turned, {{"T.gemm(p, v, o)", "T.gemm(p, u, o)"}});
@@ -158,10 +157,10 @@ TEST(SumsApart, ProductsAnywhere) {
       Chained("", 2, k + v, ""),
       {{"            T.gemm(p, v, o)\n",
         "            if step % 2 == 0:\n                T.gemm(p, v, o)\n                "
-        "for i, j in T.Parallel(64, 128):\n                    o[i, j] = o[i, j] * 0.5\n"}});
+        "for i, j in T.Parallel(128, 64):\n                    o[i, j] = o[i, j] * 0.5\n"}});
   const std::string twice =
-      Chained("", 2, k + v, "", Add("o", "128", "1.0") + "            T.gemm(p, v, o)\n");
-  const std::string kept = absl::StrReplaceAll(Chained("", 2, k + v, Add("s", "64", "s[i, j]")),
+      Chained("", 2, k + v, "", Add("o", "1.0") + "            T.gemm(p, v, o)\n");
+  const std::string kept = absl::StrReplaceAll(Chained("", 2, k + v, Add("s", "s[i, j]")),
                                                {{"clear_accum=True", "clear_accum=step == 0"}});
   for (const std::string& text : {from_right, some, twice, kept}) {
     const auto tiles = Tiles(text);
@@ -173,13 +172,72 @@ TEST(SumsApart, ProductsAnywhere) {
   }
 }
 
+// Where tiles of shared memory, registers or columns lack, products that others wait for stay as
+// they were; sums that a loop only adds to come first.
+TEST(SumsApart, WhatHasNoRoom) {
+  struct Shape {
+    const char *dim, *block_m, *block_n, *threads, *stages;
+  };
+  for (const Shape& x : {Shape{"128", "128", "128", "256", "3"},   // shared memory
+                         Shape{"64", "256", "192", "256", "2"},    // and what reductions exchange
+                         Shape{"128", "64", "64", "128", "2"}}) {  // registers: 64 idle lanes
+    const auto tiles =
+        testing::ElaboratedFile("compiler/templates/attention.py", {{"batch", "1"},
+                                                                    {"heads", "1"},
+                                                                    {"kv_heads", "1"},
+                                                                    {"seq_q", "256"},
+                                                                    {"seq_kv", "512"},
+                                                                    {"dim", x.dim},
+                                                                    {"block_M", x.block_m},
+                                                                    {"block_N", x.block_n},
+                                                                    {"num_stages", x.stages},
+                                                                    {"threads", x.threads}});
+    ASSERT_TRUE(tiles.ok()) << tiles.status();
+    const auto instructions = Lowered(*tiles, {.gpu = "sm_100a"});
+    ASSERT_TRUE(instructions.ok()) << instructions.status();
+    EXPECT_FALSE(Has(*instructions, ir::Instruction::kTcgen05Mma)) << x.block_m;
+  }
+  const std::string wide = R"(import tilelang.language as T
+
+
+@T.prim_func
+def wide(Q: T.Tensor((128, 64), "float16"), K: T.Tensor((128, 64), "float16"),
+         V: T.Tensor((128, 512), "float16"), O: T.Tensor((128, 512), "float32")):
+    with T.Kernel(1, threads=256) as bx:
+        q = T.alloc_shared((128, 64), "float16")
+        k = T.alloc_shared((64, 64), "float16")
+        v = T.alloc_shared((64, 512), "float16")
+        s = T.alloc_fragment((128, 64), "float32")
+        p = T.alloc_shared((128, 64), "float16")
+        o = T.alloc_fragment((128, 512), "float32")
+        T.copy(Q, q)
+        T.clear(o)
+        for step in T.Pipelined(2, num_stages=1):
+            T.copy(K[step * 64, 0], k)
+            T.copy(V[step * 64, 0], v)
+            T.gemm(q, k, s, transpose_B=True, clear_accum=True)
+            for i, j in T.Parallel(128, 64):
+                s[i, j] = s[i, j] * 0.5
+            T.copy(s, p)
+            T.gemm(p, v, o)
+        T.copy(o, O)
+)";
+  const auto tiles = Tiles(wide);
+  ASSERT_TRUE(tiles.ok()) << tiles.status() << wide;
+  const auto instructions = Lowered(*tiles, {.gpu = "sm_100a"});
+  ASSERT_TRUE(instructions.ok()) << instructions.status() << wide;
+  EXPECT_FALSE(absl::StrContains(ir::ToString(*instructions), "registers:o="));
+  EXPECT_TRUE(absl::StrContains(ir::ToString(*instructions), "registers:s=\"tensor memory has 0"));
+  EXPECT_EQ(Difference(*tiles, *instructions, 1e-2), "") << ir::ToString(*instructions);
+}
+
 // Nothing of what orders two products and the work between them may be left out. Around the loop
 // blocks meet once more than needed; of fences for what threads did, the last before a meeting
 // serves all.
 TEST(SumsApartMistakes, AreNoticed) {
   using ir::Instruction;
-  const std::string text = Chained("", 2, absl::StrCat(kFetchK, kFetchV),
-                                   Add("s", "64", "1.0") + Add("o", "128", "o[i, j]"));
+  const std::string text =
+      Chained("", 2, absl::StrCat(kFetchK, kFetchV), Add("s", "1.0") + Add("o", "o[i, j]"));
   constexpr int kFirst = 18, kLast = 26;  // lines of the loop's body
   for (const char* specialised : {"false", "true"}) {
     auto tiles = Tiles(text);
