@@ -25,6 +25,9 @@ double Fraction(const client::Progress& p) {
   return std::min(1.0, halves / (2.0 * p.total));
 }
 
+// A range's parts: what these find decides what else there is to do.
+bool MoreMayFollow(const std::string& round) { return round == "tune" || round == "compare"; }
+
 std::string Tail(const client::Progress& p) {
   std::string text = absl::StrCat(Settled(p), "/", p.total);
   if (p.elapsed_seconds > 0 && Settled(p) > 0) {
@@ -37,7 +40,8 @@ std::string Tail(const client::Progress& p) {
                       ? std::string(client::ToString(p.state))
                       : p.round);
   if (!client::IsTerminal(p.state) && p.estimated_seconds_left >= 0) {
-    absl::StrAppend(&text, "  ", FormatSeconds(p.estimated_seconds_left), " left");
+    absl::StrAppend(&text, MoreMayFollow(p.round) ? "  at least " : "  ",
+                    FormatSeconds(p.estimated_seconds_left), " left");
   }
   if (!client::IsTerminal(p.state) && !p.message.empty()) absl::StrAppend(&text, "  ", p.message);
   return text;

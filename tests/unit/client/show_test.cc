@@ -157,6 +157,16 @@ TEST(Progress, BarFitsEveryWidth) {
   }
 }
 
+TEST(Progress, WhatIsLeftOfARangeGrows) {
+  client::Progress p = SomeProgress();
+  for (const char* round : {"tune", "compare"}) {
+    p.round = round;
+    EXPECT_THAT(RenderBar("gemm", p, 120), HasSubstr("  at least 14 s left")) << round;
+  }
+  p.round = "prove";
+  EXPECT_THAT(RenderBar("gemm", p, 120), HasSubstr("  14 s left"));
+}
+
 TEST(Progress, BarFillsUpAsCandidatesSettle) {
   client::Progress p = SomeProgress();
   size_t last = 0;
