@@ -73,6 +73,8 @@ class Agent {
 
   // Slots (agent_slots.cc).
   absl::Status StartSlots();
+  // What a worker that compiles nothing measures: what its own build compiled elsewhere.
+  absl::StatusOr<std::string> OwnBuild();
   void StopSlots();
   void CompileLoop(Slot* slot);
   void ProfileLoop(Slot* slot);

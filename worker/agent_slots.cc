@@ -90,6 +90,11 @@ absl::Status Agent::StartSlots() {
       *fixed.mutable_archs() = slot->hello.archs();
     }
   }
+  if (options_.compile_slots == 0) {
+    lock.unlock();
+    KILN_ASSIGN_OR_RETURN(*fixed.mutable_compiler_build(), OwnBuild());
+    lock.lock();
+  }
   if (options_.mixed_devices) DescribeSlotsLocked(&fixed);
   // Of those that have started by now: of several devices of one kind the first says it for all.
   for (const std::unique_ptr<Slot>& slot : slots_) {
@@ -98,6 +103,12 @@ absl::Status Agent::StartSlots() {
   }
   registration_ = std::move(fixed);
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> Agent::OwnBuild() {
+  const std::unique_ptr<CompileExecutor> executor = make_compile_(0);
+  KILN_ASSIGN_OR_RETURN(const v1::ChildHello hello, executor->Start());
+  return hello.compiler_build();
 }
 
 std::vector<std::string> Agent::Missing(const Slot& slot) const {

@@ -42,6 +42,12 @@ const llvm::ConstantInt* ConstantOf(Value* value) {
                                                                               : c);
 }
 
+// -1 where an integer is negative, else 0.
+Value* SignOf(llvm::IRBuilder<>& b, Value* a) {
+  const auto bits = a->getType()->getScalarSizeInBits();
+  return b.CreateAShr(a, llvm::ConstantInt::get(a->getType(), bits - 1));
+}
+
 // A constant, or an entry of a table of them, that is an index into so many elements.
 bool IsSettled(const Expr& index, const Expr& extent) {
   const auto* cast = index.As<ir::Cast>();
@@ -250,6 +256,7 @@ Value* ExprEmitter::EmitFloorDiv(DType type, Value* a, Value* b) {
     Value* safe = b_.CreateSelect(b_.CreateOr(minus, b_.CreateICmpEQ(b, zero)), one, b);
     return b_.CreateSelect(minus, b_.CreateNeg(a), FloorDivBy(a, safe));
   }
+  if (!n->isNegative()) return b_.CreateAdd(b_.CreateSDiv(a, b), SignOf(b_, b_.CreateSRem(a, b)));
   return FloorDivBy(a, b);
 }
 
@@ -282,6 +289,10 @@ Value* ExprEmitter::EmitIntBinary(BinaryOp op, DType type, Value* a, Value* b) {
       const llvm::ConstantInt* n = ConstantOf(b);
       if (n != nullptr && n->getValue().isStrictlyPositive() && n->getValue().isPowerOf2()) {
         return b_.CreateAnd(a, llvm::ConstantInt::get(a->getType(), n->getValue() - 1));
+      }
+      if (n != nullptr && n->getValue().isStrictlyPositive() && !type.is_uint()) {
+        Value* rest = b_.CreateSRem(a, b);
+        return b_.CreateAdd(rest, b_.CreateAnd(SignOf(b_, rest), b));
       }
       return b_.CreateSub(a, b_.CreateMul(EmitFloorDiv(type, a, b), b));
     }

@@ -105,11 +105,11 @@ void GpuInstructEmitter::Emit(const ir::Instruct& x) {
         Value* first = SharedAddress(x.regions[0]);
         Value* count = exprs_.Emit(x.args[0]);
         const int64_t barriers = *ir::ConstInt(x.regions[0].ranges.back().extent);
+        std::string text;
         for (int64_t i = 0; i < barriers; ++i) {
-          Asm("mbarrier.init.shared::cta.b64 [$0], $1;", "r,r",
-              {b_.CreateAdd(first, b_.getInt32(static_cast<uint32_t>(8 * i))), count});
+          absl::StrAppend(&text, "mbarrier.init.shared::cta.b64 [$0+", 8 * i, "], $1;\n");
         }
-        Asm("fence.mbarrier_init.release.cluster;");
+        Asm(absl::StrCat(text, "fence.mbarrier_init.release.cluster;"), "r,r", {first, count});
       });
     case Instruction::kBarrierArrive:
       // All lanes are through with what the barrier guards before one of them says so.

@@ -116,12 +116,12 @@ class WgmmaWriter {
   void SetLeft(Value* registers) { a_registers_ = registers; }
   void SetRight(Operand b, Value* part) { b_tile_ = b, grid_column_ = part; }
 
-  // Instruction by instruction, in one group. `keeps` (i32): whether the sums go on. Descriptors of
+  // Instruction by instruction, in one group. `keeps` (i1): whether the sums go on. Descriptors of
   // all steps would be registers of their own, and all of a loop's be kept from turn to turn.
   std::string Apart(Value* keeps) {
     std::string text =
-        absl::StrCat("{\n.reg .pred first, other;\n.reg .b64 left, right;\n", "setp.ne.b32 first, ",
-                     Take(keeps, "r"), ", 0;\nmov.pred other, 1;\n");
+        absl::StrCat("{\n.reg .pred first, other;\n.reg .b64 left, right;\nmov.pred first, ",
+                     Take(keeps, "b"), ";\nmov.pred other, 1;\n");
     ForEach([&](int64_t m, int64_t n) {
       std::string left, right;  // of the first step
       for (int64_t i = 0; i < shape_.steps; ++i) {
@@ -138,8 +138,8 @@ class WgmmaWriter {
   // As a loop, of which each step is a group. An assembler wants a fence where the loop comes back.
   std::string Loop(Value* keeps) {
     std::string before =
-        absl::StrCat("{\n.reg .pred first, more;\n.reg .b32 step;\nsetp.ne.b32 first, ",
-                     Take(keeps, "r"), ", 0;\nmov.b32 step, 0;\n");
+        absl::StrCat("{\n.reg .pred first, more;\n.reg .b32 step;\nmov.pred first, ",
+                     Take(keeps, "b"), ";\nmov.b32 step, 0;\n");
     std::string after;
     const auto count = [&](const std::string& name, Value* first, int64_t bytes) {
       absl::StrAppend(&before, ".reg .b64 ", name, ";\nmov.b64 ", name, ", ", Take(first, "l"),
@@ -285,7 +285,7 @@ void GpuInstructEmitter::EmitWgmma(const ir::Instruct& x) {
   }
   writer.SetRight({TileOf(x, 2), shape.trans_b}, b_.CreateUDiv(group, rows_of_grid));
   if (groups_ == 1) AsmOn("wgmma.fence.sync.aligned;", touched);
-  Value* keeps = b_.CreateZExt(b_.CreateNot(exprs_.Emit(x.args[0])), b_.getInt32Ty());
+  Value* keeps = b_.CreateNot(exprs_.Emit(x.args[0]));
   const std::string text = groups_ > 1 ? writer.Loop(keeps) : writer.Apart(keeps);
   AsmOn(text, {sums}, writer.constraints(), writer.args());
 }

@@ -13,6 +13,7 @@
 #include "llvm/IR/Module.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
@@ -23,6 +24,14 @@ namespace {
 constexpr char kTriple[] = "nvptx64-nvidia-cuda";
 constexpr char kPtxFeature[] = "+ptx85";
 
+// Addresses of shared memory take 32 bits, and so does what they are computed from. LLVM has it as
+// an option of the process; its default is set, as lld puts options back to theirs.
+void ShortenPointers() {
+  llvm::cl::Option* option = llvm::cl::getRegisteredOptions().lookup("nvptx-short-ptr");
+  KILN_CHECK(option != nullptr);
+  static_cast<llvm::cl::opt<bool>*>(option)->setInitialValue(true);
+}
+
 void InitializeOnce() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -30,6 +39,7 @@ void InitializeOnce() {
     LLVMInitializeNVPTXTarget();
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
+    ShortenPointers();
   });
 }
 

@@ -136,6 +136,7 @@ void OptimiseGpu(llvm::Module& module, llvm::TargetMachine& machine) {
   passes.addPass(CachePolicyPass());
   llvm::ModulePassManager whole;
   whole.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(passes)));
+  whole.addPass(llvm::GlobalDCEPass());  // tables that only constants looked up
   whole.run(module, pipeline.modules);
 }
 

@@ -133,6 +133,14 @@ class LaneOf : public Mutator {
 
 Expr NegateCondition(const Expr& condition) { return MakeUnary(UnaryOp::kNot, condition); }
 
+// Whether a term is k*c*(x//c), which is k*(x - x%c).
+bool UnfoldsQuotient(const std::pair<Expr, int64_t>& term) {
+  const auto* div = term.first.As<Binary>();
+  if (div == nullptr || div->op != BinaryOp::kFloorDiv) return false;
+  const std::optional<int64_t> c = ConstInt(div->b);
+  return c && *c > 1 && term.second % *c == 0;
+}
+
 LinearForm Without(const LinearForm& form, size_t term) {
   LinearForm rest = form;
   rest.terms.erase(rest.terms.begin() + static_cast<int64_t>(term));
@@ -250,13 +258,11 @@ MaybeBounds Facts::SumBounds(const LinearForm& form) const {
     sum = scaled && sum ? Add(*sum, *scaled) : std::nullopt;
   }
   // k*c*(x//c) is k*(x - x%c), which may cancel against other terms.
-  for (size_t i = 0; i < form.terms.size(); ++i) {
+  for (size_t i = 0; i < form.terms.size() && form.terms.size() > 1; ++i) {
+    if (!UnfoldsQuotient(form.terms[i])) continue;
     const auto* div = form.terms[i].first.As<Binary>();
-    if (!div || div->op != BinaryOp::kFloorDiv) continue;
-    const std::optional<int64_t> c = ConstInt(div->b);
-    if (!c || *c <= 1 || form.terms[i].second % *c != 0 || form.terms.size() < 2) continue;
     LinearForm rest = Without(form, i);
-    const int64_t k = form.terms[i].second / *c;
+    const int64_t k = form.terms[i].second / *ConstInt(div->b);
     const Expr mod = MakeBinary(BinaryOp::kFloorMod, div->a, div->b);
     if (!AddScaled(Expand(div->a), k, &rest)) continue;
     if (!AddScaled(Linearize(mod), -k, &rest)) continue;
@@ -283,7 +289,8 @@ std::optional<int64_t> Facts::MostByAxes(LinearForm form) const {
     const LinearForm end = Expand(k > 0 ? innermost->last : innermost->first);
     LinearForm next = Without(form, at);
     if (!AddScaled(end, k, &next)) break;
-    const bool cancels = next.terms.size() < form.terms.size() - 1 + end.terms.size();
+    const bool cancels = next.terms.size() < form.terms.size() - 1 + end.terms.size() ||
+                         std::any_of(next.terms.begin(), next.terms.end(), UnfoldsQuotient);
     const MaybeBounds bounds = cancels ? SumBounds(next) : std::nullopt;
     if (bounds) most = std::min(most.value_or(bounds->max), bounds->max);
     if (std::any_of(end.terms.begin(), end.terms.end(), [&](const auto& term) {
@@ -464,13 +471,12 @@ bool Facts::ProvesAtMost(const LinearForm& form, int64_t bound, int depth, size_
         with(i, k > 0 ? axis->second.last : axis->second.first, axis->second.depth)) {
       return true;
     }
+    if (!UnfoldsQuotient(form.terms[i])) continue;
     const auto* div = atom.As<Binary>();
-    if (!div || div->op != BinaryOp::kFloorDiv) continue;
-    const std::optional<int64_t> c = ConstInt(div->b);
-    if (!c || *c <= 1 || k % *c != 0) continue;
-    LinearForm next = Without(form, i);  // k*(x//c) = k/c * (x - x%c)
+    const int64_t c = *ConstInt(div->b);
+    LinearForm next = Without(form, i);
     const Expr mod = MakeBinary(BinaryOp::kFloorMod, div->a, div->b);
-    if (AddScaled(Expand(div->a), k / *c, &next) && AddScaled(Linearize(mod), -k / *c, &next) &&
+    if (AddScaled(Expand(div->a), k / c, &next) && AddScaled(Linearize(mod), -k / c, &next) &&
         ProvesAtMost(next, bound, depth + 1, inside)) {
       return true;
     }

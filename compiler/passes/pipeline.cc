@@ -16,6 +16,7 @@
 #include "compiler/passes/chain_products.h"
 #include "compiler/passes/check_resources.h"
 #include "compiler/passes/clear_sums.h"
+#include "compiler/passes/compare_quotients.h"
 #include "compiler/passes/count_remainders.h"
 #include "compiler/passes/cut_loops.h"
 #include "compiler/passes/divide_sizes.h"
@@ -150,7 +151,8 @@ const std::vector<Pass>& GpuPipeline() {
       {"settle-registers", SettleRegisters},
       {"share-memory", ShareMemory},          // while loops over threads still end with all of them
       {"plant-barriers", PlantBarriers},      // from here on threads go at their own pace
-      {"count-remainders", CountRemainders},  // last: a counter tells no pass which version it is
+      {"count-remainders", CountRemainders},  // a counter tells no pass which version it is
+      {"compare-quotients", CompareQuotients},  // nor a comparison how often a loop runs
       {"check-resources", CheckResources},
   };
   return pipeline;

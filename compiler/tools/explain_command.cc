@@ -243,7 +243,8 @@ CLI::App* AddExplainCommand(CLI::App* app, ExplainOptions* o) {
   CLI::App* command = app->add_subcommand(
       "explain", "Tensors, constants, tunables and what each does, and the demand of a kernel");
   AddKernelOptions(command, &o->kernel);
-  command->add_option("-r,--runtime", o->runtime, "NAME=VALUE: a run-time dimension or scalar");
+  command->add_option("-r,--runtime", o->runtime, "NAME=VALUE: a run-time dimension or scalar")
+      ->check(CheckAssignment);
   command->add_flag("--json", o->json, "As JSON");
   return command;
 }

@@ -19,6 +19,12 @@
 
 namespace kiln::tools {
 
+std::string CheckAssignment(const std::string& item) {
+  const size_t equal = item.find('=');
+  if (equal != std::string::npos && equal > 0) return "";
+  return absl::StrCat("'", item, "' is not NAME=VALUE");
+}
+
 void AddKernelOptions(CLI::App* app, KernelOptions* o) {
   app->add_option("kernel", o->kernel, "Kernel file, or template:NAME for a shipped template")
       ->required();
@@ -26,8 +32,12 @@ void AddKernelOptions(CLI::App* app, KernelOptions* o) {
   app->add_option("-a,--arg", o->arguments,
                   "Argument NAME=VALUE; repeatable. A tensor: 'A=T.Tensor((1024, 512), "
                   "T.float16)'; a size that "
-                  "only the run has: M=T.dynamic");
-  app->add_option("-c,--config", o->config, "Config: NAME=VALUE,NAME=VALUE");
+                  "only the run has: M=T.dynamic")
+      ->check(CheckAssignment);
+  app->add_option("-c,--config", o->config, "Config: NAME=VALUE,NAME=VALUE")
+      ->check([](const std::string& text) {
+        return std::string(Config::Parse(text).status().message());
+      });
   app->add_option("--arch", o->arch, "host, a shipped Arch name, or a file with an Arch record")
       ->capture_default_str();
   app->add_option("--symbol", o->symbol, "C name of the entry point");
@@ -83,10 +93,7 @@ absl::StatusOr<codegen::CompileInput> ReadInput(const KernelOptions& o) {
   if (!o.entry.empty()) input.entry = o.entry;
   for (const std::string& argument : o.arguments) {
     const std::vector<std::string> parts = absl::StrSplit(argument, absl::MaxSplits('=', 1));
-    if (parts.size() != 2 || parts[0].empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("argument '", argument, "' is not NAME=VALUE"));
-    }
+    KILN_CHECK(parts.size() == 2);
     const std::string text = lang::NormaliseArgument(parts[0], parts[1]);
     if (!input.arguments.emplace(parts[0], text).second) {
       return absl::InvalidArgumentError(absl::StrCat("argument '", parts[0], "' is given twice"));

@@ -27,6 +27,9 @@ struct KernelOptions {
   std::string symbol;
 };
 
+// For CLI::Option::check: empty where the item is NAME=VALUE.
+std::string CheckAssignment(const std::string& item);
+
 // `options` must outlive the parsing.
 void AddKernelOptions(CLI::App* app, KernelOptions* options);
 

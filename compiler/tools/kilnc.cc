@@ -188,9 +188,7 @@ absl::StatusOr<std::map<std::string, std::string>> Pairs(const std::vector<std::
   std::map<std::string, std::string> out;
   for (const std::string& item : list) {
     const std::vector<std::string> parts = absl::StrSplit(item, absl::MaxSplits('=', 1));
-    if (parts.size() != 2) {
-      return absl::InvalidArgumentError(absl::StrCat("'", item, "' is not NAME=VALUE"));
-    }
+    KILN_CHECK(parts.size() == 2);
     if (!out.emplace(parts[0], parts[1]).second) {
       return absl::InvalidArgumentError(absl::StrCat("'", parts[0], "' is given twice"));
     }
@@ -578,9 +576,12 @@ void AddRunCommand(CLI::App* app, KernelOptions* kernel, RunOptions* options) {
   run->add_option("--stop-after", options->stop_after,
                   "Interpret the program as it is after this pass");
   run->add_option("-i,--input", options->inputs,
-                  "NAME=FILE: raw memory of a tensor, row-major unless it has strides");
-  run->add_option("-o,--output", options->outputs, "NAME=FILE: where to write a tensor");
-  run->add_option("-r,--runtime", options->runtime, "NAME=VALUE: a run-time dimension or scalar");
+                  "NAME=FILE: raw memory of a tensor, row-major unless it has strides")
+      ->check(tools::CheckAssignment);
+  run->add_option("-o,--output", options->outputs, "NAME=FILE: where to write a tensor")
+      ->check(tools::CheckAssignment);
+  run->add_option("-r,--runtime", options->runtime, "NAME=VALUE: a run-time dimension or scalar")
+      ->check(tools::CheckAssignment);
 }
 
 int Main(int argc, char** argv) {

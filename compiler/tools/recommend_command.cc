@@ -172,7 +172,8 @@ CLI::App* AddRecommendCommand(CLI::App* app, RecommendOptions* o) {
   command->add_option("-t,--tune", o->tunables,
                       "NAME or NAME=VALUE,VALUE: a tunable, its values derived or given; "
                       "default every integer parameter that is not fixed");
-  command->add_option("-r,--runtime", o->runtime, "NAME=VALUE: a run-time dimension or scalar");
+  command->add_option("-r,--runtime", o->runtime, "NAME=VALUE: a run-time dimension or scalar")
+      ->check(CheckAssignment);
   command->add_option("--strategy", o->strategy, "recommended|carver")
       ->check(CLI::IsMember({"recommended", "carver"}))
       ->capture_default_str();

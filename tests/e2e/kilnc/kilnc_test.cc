@@ -144,6 +144,23 @@ std::vector<std::string> With(std::string command, const std::vector<std::string
 }
 
 // The same config, asked for as a candidate, drawn, and refused, is told alike.
+TEST_F(KilncTest, FlagsThatAreNoAssignmentsAreUsage) {
+  const std::vector<std::string> emit = {"emit", "template:softmax", "-a", "M=8", "-a", "N=64"};
+  const std::vector<std::string> run = {"run", "template:softmax", "-a", "M=8", "-a", "N=64"};
+  const auto with = [](std::vector<std::string> words, const char* flag, const char* value) {
+    words.insert(words.end(), {flag, value});
+    return words;
+  };
+  for (const auto& words : {with(emit, "-a", "dtype"), with(emit, "-a", "=3"), with(run, "-r", "n"),
+                            with(run, "-i", "x.bin"), with(run, "-o", "y")}) {
+    EXPECT_EQ(Kilnc(words), 2) << err_;
+    EXPECT_THAT(err_, HasSubstr("'" + words.back() + "' is not NAME=VALUE"));
+  }
+  EXPECT_EQ(Kilnc(with(emit, "-c", "block_M")), 2);
+  EXPECT_THAT(err_, HasSubstr("'block_M' has no '='"));
+  EXPECT_EQ(Kilnc(with(emit, "-c", "nosuch=1")), 1) << "which tunables there are the kernel says";
+}
+
 TEST_F(KilncTest, RecommendationsAndDrawsAgree) {
   ASSERT_EQ(Kilnc(With("recommend", {"--top", "2", "--json"})), 0) << err_;
   const auto best = nlohmann::json::parse(out_);

@@ -135,6 +135,30 @@ TEST_F(FarmTest, SubmitWatchFetchRunAndAskAgain) {
   EXPECT_FALSE(details->arch_record.empty());
 }
 
+// One worker compiles, on a machine of which nothing is measured; another one only measures.
+TEST_F(FarmTest, CompilersAndDevicesMayBeDifferentWorkers) {
+  const std::string address = absl::StrCat("unix:", Path("apart.sock"));
+  Process coordinator(
+      {test::BinaryFolder() + "/kiln-coordinator", "--store", Path("apart"), "--listen", address},
+      Path("apart_coordinator"));
+  ASSERT_TRUE(coordinator.AwaitLog("listening on")) << coordinator.err();
+  const auto worker = [&](const std::string& name, const std::string& none) {
+    return Process({test::BinaryFolder() + "/kiln-worker", "--coordinator", address, "--name", name,
+                    "--devices", "cpu", none, "0", "--work-dir", Path(name)},
+                   Path(name + "_log"));
+  };
+  const Process compiles = worker("compiles", "--profile-slots");
+  const Process measures = worker("measures", "--compile-slots");
+  const auto client = *client::Client::Connect(address);
+  const auto submitted = client->Submit(Gemm(24, 40, 50));
+  ASSERT_TRUE(submitted.ok()) << submitted.status();
+  const auto last = client->Watch(submitted->sweep, [](const client::SweepEvent&) { return true; });
+  ASSERT_TRUE(last.ok()) << last.status();
+  ASSERT_EQ(last->progress.state, client::SweepState::kDone) << last->progress.message;
+  ASSERT_NE(last->winner, nullptr);
+  EXPECT_GT(last->winner->measurement.median_ns, 0);
+}
+
 // Nothing marks an output here: y is only written, or read first and then written.
 TEST_F(FarmTest, KernelsThatMarkNoOutputAreTunedAndChecked) {
   for (const std::string value :

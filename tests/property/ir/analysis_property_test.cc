@@ -163,6 +163,37 @@ TEST(FactsProperty, SymbolicAxesNeverProveWhatCanFail) {
   EXPECT_GT(proven, 1500);
 }
 
+// Tiles dealt out to blocks in turns, as many as there are for each: a turn's tile is one of them,
+// and is known to be no other.
+TEST(FactsProperty, TilesDealtOutInTurnsAreKnownExactly) {
+  const Expr b = MakeVar("b"), turn = MakeVar("turn");
+  Generator g(17, {b, turn});
+  for (int t = 0; t < 3000; ++t) {
+    const int64_t blocks = g.Uniform(2, 9), tiles = blocks + g.Uniform(0, 40);
+    const int64_t width = g.Uniform(1, 7);
+    Facts facts;
+    facts.AddAxis({b, Expr(0), MakeInt(blocks)});
+    const Expr turns = CeilDiv(MakeInt(tiles) - b, MakeInt(blocks));
+    facts.AddAxis({turn, Expr(0), t % 2 ? facts.Simplify(turns) : turns});
+    const Expr tile = b + turn * MakeInt(blocks);
+    const auto of_tile = facts.BoundsOf(tile), of_row = facts.BoundsOf(FloorDiv(tile, width));
+    ASSERT_TRUE(of_tile && of_row);
+    EXPECT_EQ(of_tile->min, 0);
+    EXPECT_EQ(of_tile->max, tiles - 1) << tiles << " tiles, " << blocks << " blocks";
+    EXPECT_EQ(of_row->max, (tiles - 1) / width);
+    EXPECT_FALSE(facts.Proves(tile < MakeInt(tiles - 1)));
+    const Pair c = g.Condition(3);
+    const bool proves = facts.Proves(c.expr), refutes = facts.Refutes(c.expr);
+    if (c.expr.As<IntImm>() || (!proves && !refutes)) continue;
+    for (int64_t bv = 0; bv < blocks; ++bv) {
+      for (int64_t tv = 0; bv + tv * blocks < tiles; ++tv) {
+        const auto value = Evaluate(c.expr, {{b.get(), bv}, {turn.get(), tv}});
+        ASSERT_TRUE(!value || *value == proves) << ToString(c.expr);
+      }
+    }
+  }
+}
+
 // Ends of an axis that speak of other variables bound sums with those: b + i < n.
 TEST(FactsProperty, BoundsWithSymbolicAxesContainEveryValue) {
   constexpr int64_t kMost = 13;

@@ -529,7 +529,21 @@ TEST_F(GpuAssemble, AnArtifactHasEverything) {
   EXPECT_GT(out->scratch_bytes, 3 * 2 * 128 * 64 * 2 - 1);
   const auto again = codegen::CompileKernel(Input(c, "sm_90a"));
   ASSERT_TRUE(again.ok());
-  EXPECT_EQ(out->shared_object, again->shared_object);
+  EXPECT_TRUE(out->shared_object == again->shared_object) << "not the same bytes again";
+}
+
+// Which tile a turn of a persistent block has, how many turns there are and which version of a tile
+// comes next take no division, and where it lies in shared memory takes 32 bits.
+TEST_F(GpuAssemble, TurnsOverTilesDivideNothing) {
+  Case c = {"matmul", Product("bfloat16", "bfloat16", "False", "True"),
+            "block_M=128,block_N=256,block_K=64,num_stages=4,threads=256,panel=8"};
+  for (const char* size : {"M", "N", "K"}) c.arguments[size] = "4096";
+  const auto ptx = codegen::EmitStage(Input(c, "sm_90a"), "asm");
+  ASSERT_TRUE(ptx.ok()) << ptx.status();
+  for (const char* slow : {"div.", "rem.", "mul.hi", "cvt.u32.u64"}) {
+    EXPECT_FALSE(absl::StrContains(*ptx, slow)) << slow;
+  }
+  EXPECT_TRUE(absl::StrContains(*ptx, "setmaxnreg"));
 }
 
 // The launcher looks at sizes before it looks for a GPU.
