@@ -37,10 +37,11 @@ def kernel_of(case, folder):
     return str(path)
 
 
-def build(case, folder, kilnc, arch):
+def emit(case, folder, kilnc, arch, stage):
+    """Writes a stage of a case into the folder; what kilnc says where it cannot."""
     case["file"] = case["name"].replace("/", "_")
-    command = [kilnc, "emit", kernel_of(case, folder), "--arch", arch, "--stage", "so", "-o",
-               str(folder / f"{case['file']}.so")]
+    command = [kilnc, "emit", kernel_of(case, folder), "--arch", arch, "--stage", stage, "-o",
+               str(folder / f"{case['file']}.{stage}")]
     for name, value in case["arguments"].items():
         command += ["-a", f"{name}={value}"]
     if case["config"]:
@@ -60,7 +61,7 @@ def main():
     selected = cases.checks() if options.which == "checks" else cases.timed()
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = [pool.submit(build, c, options.out, options.kilnc, options.arch) for c in selected]
+        jobs = [pool.submit(emit, c, options.out, options.kilnc, options.arch, "so") for c in selected]
         for case, job in zip(selected, jobs):
             if job.result():
                 failed += 1
