@@ -105,6 +105,7 @@ class Facts {
   // What is assumed may speak of the very atom whose bounds are looked for: conditions inside of it
   // are proven without.
   mutable bool inside_atom_ = false;
+  mutable bool unfolding_ = false;  // an axis's end that holds a quotient
   int64_t changes_ = 0;
   std::unordered_map<const ExprNode*, Bounds> bounds_;
   std::unordered_map<const ExprNode*, Expr> values_;

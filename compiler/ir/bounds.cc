@@ -289,9 +289,13 @@ std::optional<int64_t> Facts::MostByAxes(LinearForm form) const {
     const LinearForm end = Expand(k > 0 ? innermost->last : innermost->first);
     LinearForm next = Without(form, at);
     if (!AddScaled(end, k, &next)) break;
-    const bool cancels = next.terms.size() < form.terms.size() - 1 + end.terms.size() ||
-                         std::any_of(next.terms.begin(), next.terms.end(), UnfoldsQuotient);
-    const MaybeBounds bounds = cancels ? SumBounds(next) : std::nullopt;
+    const bool cancels = next.terms.size() < form.terms.size() - 1 + end.terms.size();
+    // Of what is left of a quotient the bounds are looked for without unfolding others.
+    const bool unfolds =
+        !unfolding_ && std::any_of(next.terms.begin(), next.terms.end(), UnfoldsQuotient);
+    const bool around = std::exchange(unfolding_, unfolding_ || unfolds);
+    const MaybeBounds bounds = cancels || unfolds ? SumBounds(next) : std::nullopt;
+    unfolding_ = around;
     if (bounds) most = std::min(most.value_or(bounds->max), bounds->max);
     if (std::any_of(end.terms.begin(), end.terms.end(), [&](const auto& term) {
           const auto axis = axes_.find(term.first.get());

@@ -1,13 +1,16 @@
 #include "compiler/passes/compare_quotients.h"
 
 #include "compiler/ir/linear.h"
-#include "compiler/ir/scalar.h"
+#include "compiler/ir/visit.h"
 #include "compiler/passes/build.h"
 
 namespace kiln::passes {
 namespace {
 
 using ir::Expr;
+
+// Of what a remainder is a comparison: as far below zero as half of an int32 goes.
+constexpr int64_t kLeast = INT32_MIN / 2;
 
 bool IsPowerOfTwo(int64_t n) { return (n & (n - 1)) == 0; }
 
@@ -24,8 +27,8 @@ class QuotientComparer : public FactsMutator {
     if (x == nullptr || !ir::IsIndex(e.dtype())) return {};
     const bool quotient = x->op == ir::BinaryOp::kFloorDiv;
     if (!quotient && x->op != ir::BinaryOp::kFloorMod) return {};
-    const int64_t divisor = ir::ConstInt(x->b).value_or(0);
-    if (divisor < 2 || IsPowerOfTwo(divisor)) return {};
+    const int64_t divisor = DivisorOf(*x);
+    if (divisor == 0) return {};
     const auto bounds = facts_.BoundsOf(x->a);
     if (!bounds) return {};
     const int64_t low = ir::FloorDivide(bounds->min, divisor);
@@ -33,7 +36,24 @@ class QuotientComparer : public FactsMutator {
     const auto number = [&](int64_t value) { return ir::MakeInt(value, e.dtype()); };
     const Expr high = x->a >= number((low + 1) * divisor);
     if (quotient) return MakeSelect(high, number(low + 1), number(low));
+    // A remainder names its operand twice, and a multiple below it, which its type may not have.
+    if (bounds->min < kLeast || HoldsRemainder(x->a)) return {};
     return x->a - MakeSelect(high, number((low + 1) * divisor), number(low * divisor));
+  }
+
+  static int64_t DivisorOf(const ir::Binary& x) {
+    const int64_t divisor = ir::ConstInt(x.b).value_or(0);
+    return divisor < 2 || divisor > -kLeast || IsPowerOfTwo(divisor) ? 0 : divisor;
+  }
+
+  static bool HoldsRemainder(const Expr& e) {
+    bool holds = false;
+    ir::Walk(e, [&](const Expr& part) {
+      const auto* x = part.As<ir::Binary>();
+      holds |= x != nullptr && x->op == ir::BinaryOp::kFloorMod && DivisorOf(*x) != 0;
+      return !holds;
+    });
+    return holds;
   }
 };
 

@@ -295,6 +295,14 @@ Num RegisterCount::Needed(int launch) const {
   return RoundUp(Dealt(launch) + kGpu.overhead_registers - kGpu.freed_registers);
 }
 
+// Whether a product's sums are those of one tile after the other.
+bool RegisterCount::TakesTurns(int launch) const {
+  return std::any_of(d_.ops.begin(), d_.ops.end(), [&](const OpDemand& op) {
+    return op.launch == launch && op.kind == OpKind::kGemm && op.loops.size() > 1 &&
+           op.c_buffer >= 0;
+  });
+}
+
 // Whether a product rounds its operands in registers.
 bool RegisterCount::Rounds(int launch) const {
   return std::any_of(d_.ops.begin(), d_.ops.end(), [&](const OpDemand& op) {
@@ -304,10 +312,11 @@ bool RegisterCount::Rounds(int launch) const {
 
 Num RegisterCount::Most(int launch) const {
   const LaunchDemand& l = d_.launches[launch];
-  // A thread addresses one fewer than its grains have. Those that round operands have been seen to
-  // lack it, others not.
+  // A thread addresses one fewer than its grains have. Those that round operands and those that do
+  // tiles in turn have been seen to lack it, others not.
   const double whole = std::ceil(arch_.registers_thread / kGrain) * kGrain;
-  const Num addressed = one_ * (Rounds(launch) ? arch_.registers_thread : whole);
+  const bool lacks = Rounds(launch) || TakesTurns(launch);
+  const Num addressed = one_ * (lacks ? arch_.registers_thread : whole);
   const Num grains = Floor(static_cast<double>(arch_.registers_sm) / l.threads / kGrain);
   const Num share = grains * kGrain;
   const Num all =

@@ -41,6 +41,7 @@ class RegisterCount {
  private:
   bool Computes(int launch) const;
   bool Rounds(int launch) const;
+  bool TakesTurns(int launch) const;
   Num HeldBySome(const LocalBuffer& b, int launch) const;
   Num Held(int launch) const;
   Num Dealt(int launch) const;

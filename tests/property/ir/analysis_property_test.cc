@@ -194,6 +194,23 @@ TEST(FactsProperty, TilesDealtOutInTurnsAreKnownExactly) {
   }
 }
 
+// Ends with quotients of all axes around them are bounded one at a time: a chain of these, each
+// unfolded for each of the others, would not be done in a lifetime.
+TEST(FactsProperty, NestedQuotientEndsAreBounded) {
+  Facts facts;
+  Expr sum = MakeVar("b");
+  facts.AddAxis({sum, Expr(0), MakeInt(4)});
+  for (int level = 0; level < 14; ++level) {
+    const Expr axis = MakeVar("axis");
+    const Expr divisor = MakeInt(5 + level);
+    facts.AddAxis({axis, Expr(0), FloorDiv(MakeInt(20 + level) - sum, divisor)});
+    sum = sum + axis * divisor;
+    const auto bounds = facts.BoundsOf(FloorDiv(sum, MakeInt(7)));
+    ASSERT_TRUE(bounds.has_value());
+    EXPECT_EQ(bounds->min, 0);
+  }
+}
+
 // Ends of an axis that speak of other variables bound sums with those: b + i < n.
 TEST(FactsProperty, BoundsWithSymbolicAxesContainEveryValue) {
   constexpr int64_t kMost = 13;
