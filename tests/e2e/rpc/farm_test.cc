@@ -66,6 +66,21 @@ class FarmTest : public testing::Test {
     return spec;
   }
 
+  // The sweep that it became, and the winner's config, which was measured.
+  static void Tune(client::Client* client, const client::SweepSpec& spec, std::string* sweep,
+                   std::string* config) {
+    const auto submitted = client->Submit(spec);
+    ASSERT_TRUE(submitted.ok()) << submitted.status();
+    const auto last =
+        client->Watch(submitted->sweep, [](const client::SweepEvent&) { return true; });
+    ASSERT_TRUE(last.ok()) << last.status();
+    ASSERT_EQ(last->progress.state, client::SweepState::kDone) << last->progress.message;
+    ASSERT_NE(last->winner, nullptr);
+    EXPECT_GT(last->winner->measurement.median_ns, 0);
+    *sweep = submitted->sweep;
+    *config = last->winner->config;
+  }
+
   static inline fs::path folder_;
   static inline std::string address_;
   static inline Process* coordinator_ = nullptr;
@@ -105,18 +120,13 @@ TEST_F(FarmTest, SubmitWatchFetchRunAndAskAgain) {
   EXPECT_EQ(miss->winner, nullptr);
   EXPECT_FALSE(miss->miss_reason.empty());
 
-  const auto submitted = client->Submit(spec);
-  ASSERT_TRUE(submitted.ok()) << submitted.status();
-  const auto last = client->Watch(submitted->sweep, [](const client::SweepEvent&) { return true; });
-  ASSERT_TRUE(last.ok()) << last.status();
-  ASSERT_EQ(last->progress.state, client::SweepState::kDone) << last->progress.message;
-  ASSERT_NE(last->winner, nullptr);
-  EXPECT_GT(last->winner->measurement.median_ns, 0);
+  std::string sweep, config;
+  ASSERT_NO_FATAL_FAILURE(Tune(client.get(), spec, &sweep, &config));
 
   std::string bytes;
-  const auto fetched = client->FetchBytes({submitted->sweep, ""}, &bytes);
+  const auto fetched = client->FetchBytes({sweep, ""}, &bytes);
   ASSERT_TRUE(fetched.ok()) << fetched.status();
-  EXPECT_EQ(fetched->info.config, last->winner->config);
+  EXPECT_EQ(fetched->info.config, config);
   const auto bundle = client::ParseBundle(bytes);
   ASSERT_TRUE(bundle.ok()) << bundle.status();
   std::ofstream(Path("gemm.so"), std::ios::binary) << bundle->shared_object;
@@ -129,7 +139,7 @@ TEST_F(FarmTest, SubmitWatchFetchRunAndAskAgain) {
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_NE(again->winner, nullptr) << "answered from the store";
 
-  const auto details = client->Show(submitted->sweep, true);
+  const auto details = client->Show(sweep, true);
   ASSERT_TRUE(details.ok()) << details.status();
   EXPECT_GE(details->candidates.size(), 1u);
   EXPECT_FALSE(details->arch_record.empty());
@@ -150,13 +160,8 @@ TEST_F(FarmTest, CompilersAndDevicesMayBeDifferentWorkers) {
   const Process compiles = worker("compiles", "--profile-slots");
   const Process measures = worker("measures", "--compile-slots");
   const auto client = *client::Client::Connect(address);
-  const auto submitted = client->Submit(Gemm(24, 40, 50));
-  ASSERT_TRUE(submitted.ok()) << submitted.status();
-  const auto last = client->Watch(submitted->sweep, [](const client::SweepEvent&) { return true; });
-  ASSERT_TRUE(last.ok()) << last.status();
-  ASSERT_EQ(last->progress.state, client::SweepState::kDone) << last->progress.message;
-  ASSERT_NE(last->winner, nullptr);
-  EXPECT_GT(last->winner->measurement.median_ns, 0);
+  std::string sweep, config;
+  ASSERT_NO_FATAL_FAILURE(Tune(client.get(), Gemm(24, 40, 50), &sweep, &config));
 }
 
 // Nothing marks an output here: y is only written, or read first and then written.
