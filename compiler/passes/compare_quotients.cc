@@ -2,6 +2,7 @@
 
 #include "compiler/ir/linear.h"
 #include "compiler/ir/visit.h"
+#include "compiler/layout/integers.h"
 #include "compiler/passes/build.h"
 
 namespace kiln::passes {
@@ -11,8 +12,6 @@ using ir::Expr;
 
 // Of what a remainder is a comparison: as far below zero as half of an int32 goes.
 constexpr int64_t kLeast = INT32_MIN / 2;
-
-bool IsPowerOfTwo(int64_t n) { return (n & (n - 1)) == 0; }
 
 class QuotientComparer : public FactsMutator {
  protected:
@@ -43,7 +42,7 @@ class QuotientComparer : public FactsMutator {
 
   static int64_t DivisorOf(const ir::Binary& x) {
     const int64_t divisor = ir::ConstInt(x.b).value_or(0);
-    return divisor < 2 || divisor > -kLeast || IsPowerOfTwo(divisor) ? 0 : divisor;
+    return divisor < 2 || divisor > -kLeast || layout::IsPowerOfTwo(divisor) ? 0 : divisor;
   }
 
   static bool HoldsRemainder(const Expr& e) {

@@ -6,6 +6,7 @@
 
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/visit.h"
+#include "compiler/layout/integers.h"
 #include "compiler/passes/product_loops.h"
 #include "compiler/passes/touched.h"
 
@@ -19,8 +20,6 @@ using ir::Stmt;
 
 // Beyond it is no version of a tile but arithmetic of the kernel's, which may wrap around.
 constexpr int64_t kMost = 4096;
-
-bool IsPowerOfTwo(int64_t n) { return (n & (n - 1)) == 0; }
 
 int64_t Remainder(int64_t a, int64_t n) { return (a % n + n) % n; }
 
@@ -106,12 +105,12 @@ class CountLoop : public ir::Mutator {
     const auto* div = mod->a.As<ir::Binary>();
     if (n == 2 && div != nullptr && div->op == ir::BinaryOp::kFloorDiv) {
       const int64_t half = ir::ConstInt(div->b).value_or(0);
-      if (half < 2 || half > kMost || IsPowerOfTwo(half)) return {};
+      if (half < 2 || half > kMost || layout::IsPowerOfTwo(half)) return {};
       const Expr round = RemainderOf(div->a, 2 * half);
       if (!round.defined()) return {};
       return MakeSelect(round >= Number(half), Number(1), Number(0));
     }
-    return IsPowerOfTwo(n) ? Expr() : RemainderOf(mod->a, n);
+    return layout::IsPowerOfTwo(n) ? Expr() : RemainderOf(mod->a, n);
   }
 
   Expr RemainderOf(const Expr& x, int64_t modulus) {
