@@ -1,6 +1,7 @@
-#include <unistd.h>
+#include <string.h>
+#include <sys/wait.h>
 
-#include <cstdlib>
+#include <filesystem>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -9,37 +10,19 @@
 #include "compiler/base/cuda_toolkit.h"
 #include "compiler/base/status.h"
 #include "compiler/codegen/assemblers.h"
+#include "compiler/codegen/ptxas_server.h"
 #include "compiler/codegen/temporary_folder.h"
 #include "llvm/Support/Program.h"
 
 namespace kiln::codegen {
 namespace {
 
-// This process's environment, and that glibc take memory in huge pages where the system lets it:
-// the assembler takes some tens of MB for a moment, and a tenth of its time would be page faults.
-std::vector<llvm::StringRef> Environment() {
-  static constexpr char kHugePages[] =
-      "GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.top_pad=67108864";
-  std::vector<llvm::StringRef> environment;
-  for (char** entry = environ; *entry != nullptr; ++entry) environment.push_back(*entry);
-  if (std::getenv("GLIBC_TUNABLES") == nullptr) environment.push_back(kHugePages);
-  return environment;
-}
-
-// Runs in this process group, so that whoever kills a compiling process kills it too. The exit
-// code; kUnavailable when there is none: it could not start, or a signal ended it.
-absl::StatusOr<int> Run(const std::string& program, const std::vector<std::string>& args,
-                        const TemporaryFolder& folder, std::string* printed) {
-  const std::string output = folder.File("printed");
-  std::vector<llvm::StringRef> argv = {program};
-  argv.insert(argv.end(), args.begin(), args.end());
-  const std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), llvm::StringRef(output),
-                                                      llvm::StringRef(output)};
-  std::string error;
-  const int code = llvm::sys::ExecuteAndWait(program, argv, Environment(), redirects, 0, 0, &error);
-  *printed = folder.Read("printed");
-  if (code >= 0) return code;
-  return absl::UnavailableError(absl::StrCat(program, " did not run to its end: ", error));
+// The exit code of what ended with a wait status; kUnavailable when a signal ended it.
+absl::StatusOr<int> ExitCode(const PtxasCommand& command, int status) {
+  if (WIFEXITED(status)) return WEXITSTATUS(status);
+  return absl::UnavailableError(absl::StrCat(command.path, " did not run to its end: signal ",
+                                             WTERMSIG(status), " (", strsignal(WTERMSIG(status)),
+                                             ")"));
 }
 
 absl::StatusOr<std::string> FindPtxas() {
@@ -59,10 +42,13 @@ struct Ptxas {
 // "Cuda compilation tools, release 13.0, V13.0.88"
 absl::StatusOr<Ptxas> LoadPtxas() {
   Ptxas ptxas;
-  KILN_ASSIGN_OR_RETURN(ptxas.path, FindPtxas());
+  KILN_ASSIGN_OR_RETURN(const std::string found, FindPtxas());
+  ptxas.path = std::filesystem::absolute(found).string();  // it runs in folders of its own
   KILN_ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make());
-  std::string printed;
-  KILN_ASSIGN_OR_RETURN(const int code, Run(ptxas.path, {"--version"}, folder, &printed));
+  const PtxasCommand command = {ptxas.path, {"--version"}};
+  KILN_ASSIGN_OR_RETURN(const int status, RunPtxasOnce(folder.Path(), command));
+  KILN_ASSIGN_OR_RETURN(const int code, ExitCode(command, status));
+  const std::string printed = folder.Read("printed");
   if (code != 0) {
     return absl::UnavailableError(absl::StrCat(ptxas.path, " --version fails: ", printed));
   }
@@ -91,13 +77,14 @@ absl::StatusOr<std::string> PtxasVersion() {
 absl::StatusOr<Assembled> RunPtxas(const std::string& ptx, const std::string& arch, int level) {
   KILN_RETURN_IF_ERROR(ThePtxas().status());
   KILN_ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make());
-  folder.Write("kernel.ptx", ptx);
+  folder.Write(kPtxasInput, ptx);
+  const PtxasCommand command = {ThePtxas()->path,
+                                {absl::StrCat("-arch=", arch), absl::StrCat("-O", level), "-v",
+                                 "-o", "kernel.cubin", kPtxasInput}};
+  KILN_ASSIGN_OR_RETURN(const int status, RunPtxasIn(folder.Path(), command));
+  KILN_ASSIGN_OR_RETURN(const int code, ExitCode(command, status));
   Assembled out;
-  KILN_ASSIGN_OR_RETURN(const int code,
-                        Run(ThePtxas()->path,
-                            {absl::StrCat("-arch=", arch), absl::StrCat("-O", level), "-v", "-o",
-                             folder.File("kernel.cubin"), folder.File("kernel.ptx")},
-                            folder, &out.log));
+  out.log = folder.Read("printed");
   out.bytes = folder.Read("kernel.cubin");
   if (code == 0 && !out.bytes.empty()) return out;
   return absl::InternalError(out.log.empty() ? absl::StrCat("exit code ", code) : out.log);

@@ -19,8 +19,9 @@ class TemporaryFolder {
  public:
   static absl::StatusOr<TemporaryFolder> Make() {
     std::error_code error;
-    std::string pattern =
-        (std::filesystem::temp_directory_path(error) / "kiln-build-XXXXXX").string();
+    std::string pattern = (std::filesystem::absolute(std::filesystem::temp_directory_path(error)) /
+                           "kiln-build-XXXXXX")
+                              .string();
     if (mkdtemp(pattern.data()) == nullptr) {
       return absl::UnavailableError(absl::StrCat("cannot make a temporary folder like ", pattern));
     }
@@ -32,6 +33,7 @@ class TemporaryFolder {
     if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
   }
 
+  const std::string& Path() const { return path_; }
   std::string File(const char* name) const { return absl::StrCat(path_, "/", name); }
   void Write(const char* name, absl::string_view bytes) const {
     std::ofstream(File(name), std::ios::binary)

@@ -3,9 +3,9 @@
 // PATH).
 //
 //   gpu_compile_bench              prints "name value" lines, the parts of an sm_90a candidate last
+//                                  (with an LD_PRELOAD every ptxas is a process of its own)
 //   gpu_compile_bench memory       resident memory after 1,000 compiles over that after 100
-//   gpu_compile_bench split        processor time of the parts, of this process and its children
-#include <sys/resource.h>
+//   gpu_compile_bench split        the parts of a candidate's time
 #include <unistd.h>
 
 #include <algorithm>
@@ -321,30 +321,17 @@ int Memory() {
   return 0;
 }
 
-// Processor milliseconds of this process and of the children it has waited for.
-double Spent() {
-  double total = 0;
-  for (const int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
-    rusage used = {};
-    getrusage(who, &used);
-    for (const timeval& t : {used.ru_utime, used.ru_stime}) {
-      total += static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_usec) / 1e3;
-    }
-  }
-  return total;
-}
-
-// Processor milliseconds of a candidate, the slate's mean: of each candidate the least of five
-// rounds, in which other programs disturbed it least.
+// Milliseconds of a candidate, the slate's mean: of each candidate the least of five rounds, in
+// which other programs disturbed it least.
 template <typename F>
 double Part(const std::vector<codegen::CompileInput>& slate, F part) {
   double sum = 0;
   for (size_t i = 0; i < slate.size(); ++i) {
     double least = 1e9;
     for (int round = 0; round < 5; ++round) {
-      const double start = Spent();
+      const Clock::time_point start = Clock::now();
       part(i);
-      least = std::min(least, Spent() - start);
+      least = std::min(least, Seconds(start) * 1e3);
     }
     sum += least;
   }
@@ -395,7 +382,7 @@ void PrintParts(const char* name, const std::vector<codegen::CompileInput>& slat
                                  {"ptx", p.ptx},
                                  {"assembler", p.assembler},
                                  {"host", p.host}}) {
-    std::printf("gpu_compile_%s_%s_cpu_ms %.1f\n", name, part, ms);
+    std::printf("gpu_compile_%s_%s_ms %.1f\n", name, part, ms);
   }
 }
 
@@ -403,6 +390,7 @@ int Main() {
   Compare("sm_90a", Hopper(), kHopperSource, "sm_90a");
   Compare("sm_80", Ampere(), kAmpereSource, "sm_80");
   const std::vector<codegen::CompileInput> slate = Hopper();
+  CompileAll(slate, 2);  // warm-up: each thread has an assembler of its own
   double one = 0, two = 0;
   for (int round = 0; round < 3; ++round) {
     one += CompileAll(slate, 1);
