@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 
 #include <filesystem>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -43,7 +44,9 @@ struct Ptxas {
 absl::StatusOr<Ptxas> LoadPtxas() {
   Ptxas ptxas;
   KILN_ASSIGN_OR_RETURN(const std::string found, FindPtxas());
-  ptxas.path = std::filesystem::absolute(found).string();  // it runs in folders of its own
+  std::error_code error;
+  ptxas.path = std::filesystem::absolute(found, error).string();  // it runs in folders of its own
+  if (error) return absl::UnavailableError(absl::StrCat(found, ": ", error.message()));
   KILN_ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make());
   const PtxasCommand command = {ptxas.path, {"--version"}};
   KILN_ASSIGN_OR_RETURN(const int status, RunPtxasOnce(folder.Path(), command));

@@ -1,5 +1,5 @@
 /* Loaded into ptxas by LD_PRELOAD (ptxas_server.cc): stops it where it is about to open its input,
- * and lets a fork of it go on for every request. A request is a folder, a message on descriptor 0;
+ * and lets a fork of it go on for every request. A request is a folder, a message on descriptor 4;
  * the answer is the fork's wait status. The fork finds its input in that folder, and prints into
  * the file "printed" there. A first answer of 0 says that ptxas has come that far.
  *
@@ -17,12 +17,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 static const char kInput[] = "kernel.ptx"; /* kPtxasInput of ptxas_server.h */
-enum { kSocket = 0, kLibrary = 3, kLongestPath = 4096 };
+enum { kLibrary = 3, kSocket = 4, kLongestPath = 4096 };
 static const uintptr_t kHugePage = (uintptr_t)2 << 20;
 /* More than any bin of free memory is likely to hold, less than what malloc maps on its own. */
 static const size_t kProbe = 100000;
@@ -97,15 +98,12 @@ static void MoveHeap(void) {
   madvise((void*)RoundUp(used), end - RoundUp(used), MADV_HUGEPAGE);
 }
 
-/* In a fork, which has gone astray when it cannot. */
+/* Of a fork, which has gone astray when it cannot. It keeps its end of the socket, so that the
+ * other end is told of a dead server only when no fork writes to the folder any more. */
 static void EnterFolder(const char* folder) {
-  close(kSocket);
-  const int nothing = open("/dev/null", O_RDONLY); /* the lowest free descriptor: the input */
   const int printed =
       chdir(folder) == 0 ? open("printed", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
-  if (nothing != kSocket || printed < 0 || dup2(printed, 1) < 0 || dup2(printed, 2) < 0) {
-    raise(SIGKILL);
-  }
+  if (printed < 0 || dup2(printed, 1) < 0 || dup2(printed, 2) < 0) raise(SIGKILL);
 }
 
 /* Returns in forks alone. */
@@ -113,6 +111,7 @@ static void Serve(void) {
   signal(SIGCHLD, SIG_DFL);
   const int huge_pages = HasHugePages();
   if (huge_pages) dl_iterate_phdr(MoveCode, NULL);
+  const pid_t server = getpid();
   int status = 0;
   while (send(kSocket, &status, sizeof(status), MSG_NOSIGNAL) == sizeof(status)) {
     char folder[kLongestPath];
@@ -121,6 +120,8 @@ static void Serve(void) {
     folder[size] = '\0';
     const pid_t fork_id = fork();
     if (fork_id == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (getppid() != server) raise(SIGKILL);
       if (huge_pages) MoveHeap();
       EnterFolder(folder);
       return;
@@ -130,8 +131,13 @@ static void Serve(void) {
   _exit(0);
 }
 
+/* A script or another program that is called ptxas gets here too, and what it starts: none of that
+ * is to find the library or hold the socket, whose end says that nobody serves. */
 __attribute__((constructor)) static void Begin(void) {
+  unsetenv("LD_PRELOAD");
   close(kLibrary);
+  fcntl(kSocket, F_SETFD, FD_CLOEXEC);
+  close_range(kSocket + 1, ~0U, 0);
   heap_begin = (uintptr_t)sbrk(0);
 }
 

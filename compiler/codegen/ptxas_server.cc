@@ -1,6 +1,8 @@
 #include "compiler/codegen/ptxas_server.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -32,6 +34,8 @@ namespace {
 // That glibc take memory in huge pages where the system lets it: ptxas takes some tens of MB for a
 // moment, and a tenth of its time would be page faults.
 constexpr char kHugePages[] = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.top_pad=67108864";
+constexpr int kStartMs = 10000;  // until a server is up; it takes some 40
+constexpr int kTries = 3;        // servers in a row that do not serve
 constexpr char kPreload[] = "LD_PRELOAD=/proc/self/fd/3";
 
 // A descriptor of ours, above those that a process starts with.
@@ -59,8 +63,8 @@ class Descriptor {
 class Start {
  public:
   explicit Start(const std::string& folder) {
-    posix_spawn_file_actions_init(&actions_);
-    posix_spawn_file_actions_addchdir_np(&actions_, folder.c_str());
+    Note(posix_spawn_file_actions_init(&actions_));
+    Note(posix_spawn_file_actions_addchdir_np(&actions_, folder.c_str()));
     for (char** entry = environ; *entry != nullptr; ++entry) environment_.push_back(*entry);
     if (std::getenv("GLIBC_TUNABLES") == nullptr) Set(kHugePages);
   }
@@ -69,12 +73,11 @@ class Start {
   Start& operator=(const Start&) = delete;
 
   void Set(const char* entry) { environment_.push_back(const_cast<char*>(entry)); }
-  void Give(const Descriptor& descriptor, int as) { Share(*descriptor, as); }
   void Open(const char* path, int flags, int as) {
-    posix_spawn_file_actions_addopen(&actions_, as, path, flags, 0600);
+    Note(posix_spawn_file_actions_addopen(&actions_, as, path, flags, 0600));
   }
   void Share(int descriptor, int as) {
-    posix_spawn_file_actions_adddup2(&actions_, descriptor, as);
+    Note(posix_spawn_file_actions_adddup2(&actions_, descriptor, as));
   }
   absl::StatusOr<pid_t> Run(const PtxasCommand& command) {
     std::vector<char*> argv = {const_cast<char*>(command.path.c_str())};
@@ -82,14 +85,18 @@ class Start {
     argv.push_back(nullptr);
     environment_.push_back(nullptr);
     pid_t pid = -1;
-    const int error =
-        posix_spawn(&pid, argv[0], &actions_, nullptr, argv.data(), environment_.data());
-    if (error == 0) return pid;
+    if (error_ == 0) {
+      Note(posix_spawn(&pid, argv[0], &actions_, nullptr, argv.data(), environment_.data()));
+    }
+    if (error_ == 0) return pid;
     return absl::UnavailableError(
-        absl::StrCat("cannot start ", command.path, ": ", std::strerror(error)));
+        absl::StrCat("cannot start ", command.path, ": ", std::strerror(error_)));
   }
 
  private:
+  void Note(int error) { error_ = error_ == 0 ? error : error_; }
+
+  int error_ = 0;  // the first
   posix_spawn_file_actions_t actions_;
   std::vector<char*> environment_;
 };
@@ -118,8 +125,10 @@ class Server {
  public:
   // Null where it cannot.
   static std::unique_ptr<Server> Begin(const PtxasCommand& command);
+  // Nothing of it runs then, unless somebody stopped or killed it.
   ~Server() {
-    socket_ = Descriptor();
+    if (owner_ != getpid()) return;
+    kill(pid_, SIGKILL);
     Wait(pid_).IgnoreError();
   }
 
@@ -144,7 +153,8 @@ class Server {
     return status;
   }
 
-  pid_t pid_;
+  const pid_t pid_;
+  const pid_t owner_ = getpid();
   Descriptor socket_;
   bool has_served_ = false;
 };
@@ -156,19 +166,24 @@ std::unique_ptr<Server> Server::Begin(const PtxasCommand& command) {
       socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return nullptr;
   }
-  Descriptor ours(ends[0]), theirs(ends[1]), preload(dup(PreloadFile()));
+  Descriptor ours(ends[0]), theirs(ends[1]);
+  if (*ours < 0 || *theirs < 0) return nullptr;
   folder->Write(kPtxasInput, "");
   Start start(folder->Path());
   start.Set(kPreload);
-  start.Give(theirs, 0);
-  start.Open("/dev/null", O_WRONLY, 1);
+  start.Open("/dev/null", O_RDONLY, 0);
+  start.Open("printed", O_WRONLY | O_CREAT | O_TRUNC, 1);
   start.Share(1, 2);
-  start.Give(preload, 3);
+  start.Share(PreloadFile(), 3);
+  start.Share(*theirs, 4);
   const absl::StatusOr<pid_t> pid = start.Run(command);
   if (!pid.ok()) return nullptr;
   theirs = Descriptor();
   std::unique_ptr<Server> server(new Server(*pid, std::move(ours)));
-  return server->Answer() == 0 ? std::move(server) : nullptr;
+  pollfd answer = {.fd = *server->socket_, .events = POLLIN, .revents = 0};
+  const bool serves = poll(&answer, 1, kStartMs) == 1 && server->Answer() == 0;
+  // What it says before it opens its input would be in nobody's log.
+  return serves && folder->Read("printed").empty() ? std::move(server) : nullptr;
 }
 
 // The servers that nobody uses now, at most one a core.
@@ -176,10 +191,11 @@ class Pool {
  public:
   // Null for the first run of all, and where there can be no server.
   std::unique_ptr<Server> Take(const PtxasCommand& command) ABSL_LOCKS_EXCLUDED(mutex_) {
+    std::vector<Idle> others;  // of the process that this is a fork of
     {
       absl::MutexLock lock(&mutex_);
-      if (std::exchange(owner_, getpid()) != getpid()) idle_.clear();  // a fork has its own
-      if (std::exchange(first_, false) || !possible_) return nullptr;
+      if (std::exchange(owner_, getpid()) != getpid()) others.swap(idle_);
+      if (std::exchange(first_, false) || failures_ >= kTries) return nullptr;
       for (auto idle = idle_.begin(); idle != idle_.end(); ++idle) {
         if (idle->first.path != command.path || idle->first.args != command.args) continue;
         std::unique_ptr<Server> server = std::move(idle->second);
@@ -189,37 +205,49 @@ class Pool {
     }
     std::unique_ptr<Server> server = Server::Begin(command);
     absl::MutexLock lock(&mutex_);
-    possible_ = possible_ && server != nullptr;
+    failures_ += server == nullptr ? 1 : 0;
     return server;
   }
 
   void Give(const PtxasCommand& command, std::unique_ptr<Server> server)
       ABSL_LOCKS_EXCLUDED(mutex_) {
-    std::unique_ptr<Server> oldest;  // ends without the lock
+    std::unique_ptr<Server> oldest;  // ends without the lock, as all do
     absl::MutexLock lock(&mutex_);
+    failures_ = 0;
     idle_.emplace_back(command, std::move(server));
     if (idle_.size() <= std::max(1u, std::thread::hardware_concurrency())) return;
     oldest = std::move(idle_.front().second);
     idle_.erase(idle_.begin());
   }
 
-  // What ended one has most likely ended the others; one that never served never will.
+  // What ended one has most likely ended the others.
   void Bury(const Server& dead) ABSL_LOCKS_EXCLUDED(mutex_) {
+    End();
     absl::MutexLock lock(&mutex_);
-    idle_.clear();
-    possible_ = possible_ && dead.HasServed();
+    failures_ += dead.HasServed() ? 0 : 1;
+  }
+
+  void End() ABSL_LOCKS_EXCLUDED(mutex_) {
+    std::vector<Idle> idle;
+    absl::MutexLock lock(&mutex_);
+    idle.swap(idle_);
   }
 
  private:
+  using Idle = std::pair<PtxasCommand, std::unique_ptr<Server>>;
+
   absl::Mutex mutex_;
   pid_t owner_ ABSL_GUARDED_BY(mutex_) = getpid();
   bool first_ ABSL_GUARDED_BY(mutex_) = true;
-  bool possible_ ABSL_GUARDED_BY(mutex_) = true;
-  std::vector<std::pair<PtxasCommand, std::unique_ptr<Server>>> idle_ ABSL_GUARDED_BY(mutex_);
+  int failures_ ABSL_GUARDED_BY(mutex_) = 0;  // in a row
+  std::vector<Idle> idle_ ABSL_GUARDED_BY(mutex_);
 };
 
 Pool& ThePool() {
-  static Pool* const pool = new Pool;
+  static Pool* const pool = [] {
+    std::atexit([] { ThePool().End(); });  // else whoever adopts them has to reap them
+    return new Pool;
+  }();
   return *pool;
 }
 

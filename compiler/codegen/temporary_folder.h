@@ -19,9 +19,10 @@ class TemporaryFolder {
  public:
   static absl::StatusOr<TemporaryFolder> Make() {
     std::error_code error;
-    std::string pattern = (std::filesystem::absolute(std::filesystem::temp_directory_path(error)) /
-                           "kiln-build-XXXXXX")
-                              .string();
+    std::filesystem::path place = std::filesystem::temp_directory_path(error);
+    if (error) place = ".";
+    if (const auto whole = std::filesystem::absolute(place, error); !error) place = whole;
+    std::string pattern = (place / "kiln-build-XXXXXX").string();
     if (mkdtemp(pattern.data()) == nullptr) {
       return absl::UnavailableError(absl::StrCat("cannot make a temporary folder like ", pattern));
     }

@@ -5,9 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -166,12 +169,48 @@ TEST_F(PtxasServerTest, EndsWithItsProcess) {
   }
 }
 
+// Whoever exits leaves nobody to be reaped.
+TEST_F(PtxasServerTest, AnEndingProgramEndsItsServers) {
+  ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);  // orphans become ours
+  RunOften(product_);
+  const std::vector<pid_t> before = Children();
+  const pid_t program = fork();
+  if (program == 0) {
+    RunOften(product_);
+    RunOften(product_);
+    std::exit(Children().empty() ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(program, &status, 0), program);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(Children(), before);
+  prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+TEST(TemporaryFolderTest, WhereThereIsNoPlaceForIt) {
+  const char* before = std::getenv("TMPDIR");
+  const std::string kept = before == nullptr ? "" : before;
+  for (const char* place : {"/no/such/folder", "", "/etc/passwd"}) {
+    setenv("TMPDIR", place, 1);
+    const absl::StatusOr<TemporaryFolder> folder = TemporaryFolder::Make();
+    ASSERT_TRUE(folder.ok()) << folder.status();
+    EXPECT_EQ(fs::path(folder->Path()).parent_path(), fs::current_path() / ".");
+  }
+  before == nullptr ? unsetenv("TMPDIR") : setenv("TMPDIR", kept.c_str(), 1);
+}
+
 // One that does not open its input as ptxas does, one that ends by a signal, none at all.
 TEST_F(PtxasServerTest, OtherProgramsRunAsProcessesOfTheirOwn) {
   absl::StatusOr<TemporaryFolder> folder = TemporaryFolder::Make();
   folder->Write("copies", "#!/bin/sh\ncp kernel.ptx kernel.cubin\necho done\n");
   folder->Write("dies", "#!/bin/sh\nkill -9 $$\n");
-  for (const char* name : {"copies", "dies"}) fs::permissions(folder->File(name), fs::perms::all);
+  folder->Write("wraps", absl::StrCat("#!/bin/sh\ncat\nsleep 60 &\nexec ", ptxas_, " \"$@\"\n"));
+  for (const char* name : {"copies", "dies", "wraps"})
+    fs::permissions(folder->File(name), fs::perms::all);
+  const Made once = RunOnce(product_);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_TRUE(Run(RunPtxasIn, product_, Command(folder->File("wraps"))) == once);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(8));
   for (int i = 0; i < 3; ++i) {
     const Made copied = Run(RunPtxasIn, "text", Command(folder->File("copies")));
     EXPECT_EQ(copied.status, 0);
