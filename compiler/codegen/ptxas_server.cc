@@ -36,6 +36,7 @@ namespace {
 constexpr char kHugePages[] = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.top_pad=67108864";
 constexpr int kStartMs = 10000;  // until a server is up; it takes some 40
 constexpr int kTries = 3;        // servers in a row that do not serve
+constexpr int kPaysAfter = 8;    // runs of the process for each server: a start is two or three
 constexpr char kPreload[] = "LD_PRELOAD=/proc/self/fd/3";
 
 // A descriptor of ours, above those that a process starts with.
@@ -189,23 +190,27 @@ std::unique_ptr<Server> Server::Begin(const PtxasCommand& command) {
 // The servers that nobody uses now, at most one a core.
 class Pool {
  public:
-  // Null for the first run of all, and where there can be no server.
+  // Null where a server does not pay yet, and where there can be none.
   std::unique_ptr<Server> Take(const PtxasCommand& command) ABSL_LOCKS_EXCLUDED(mutex_) {
     std::vector<Idle> others;  // of the process that this is a fork of
     {
       absl::MutexLock lock(&mutex_);
-      if (std::exchange(owner_, getpid()) != getpid()) others.swap(idle_);
-      if (std::exchange(first_, false) || failures_ >= kTries) return nullptr;
+      if (std::exchange(owner_, getpid()) != getpid()) {
+        others.swap(idle_);
+        servers_ = 0;
+      }
+      ++runs_;
       for (auto idle = idle_.begin(); idle != idle_.end(); ++idle) {
         if (idle->first.path != command.path || idle->first.args != command.args) continue;
         std::unique_ptr<Server> server = std::move(idle->second);
         idle_.erase(idle);
         return server;
       }
+      if (failures_ >= kTries || runs_ / kPaysAfter <= servers_) return nullptr;
+      ++servers_;
     }
     std::unique_ptr<Server> server = Server::Begin(command);
-    absl::MutexLock lock(&mutex_);
-    failures_ += server == nullptr ? 1 : 0;
+    if (server == nullptr) Lost(/*served=*/false);
     return server;
   }
 
@@ -218,19 +223,22 @@ class Pool {
     if (idle_.size() <= std::max(1u, std::thread::hardware_concurrency())) return;
     oldest = std::move(idle_.front().second);
     idle_.erase(idle_.begin());
+    --servers_;
   }
 
-  // What ended one has most likely ended the others.
-  void Bury(const Server& dead) ABSL_LOCKS_EXCLUDED(mutex_) {
+  // One that was taken is gone. What ended it has most likely ended the others.
+  void Lost(bool served) ABSL_LOCKS_EXCLUDED(mutex_) {
     End();
     absl::MutexLock lock(&mutex_);
-    failures_ += dead.HasServed() ? 0 : 1;
+    --servers_;
+    failures_ += served ? 0 : 1;
   }
 
   void End() ABSL_LOCKS_EXCLUDED(mutex_) {
     std::vector<Idle> idle;
     absl::MutexLock lock(&mutex_);
     idle.swap(idle_);
+    servers_ -= static_cast<int64_t>(idle.size());
   }
 
  private:
@@ -238,8 +246,9 @@ class Pool {
 
   absl::Mutex mutex_;
   pid_t owner_ ABSL_GUARDED_BY(mutex_) = getpid();
-  bool first_ ABSL_GUARDED_BY(mutex_) = true;
-  int failures_ ABSL_GUARDED_BY(mutex_) = 0;  // in a row
+  int64_t runs_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t servers_ ABSL_GUARDED_BY(mutex_) = 0;  // idle and taken
+  int failures_ ABSL_GUARDED_BY(mutex_) = 0;     // in a row
   std::vector<Idle> idle_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -268,7 +277,7 @@ absl::StatusOr<int> RunPtxasIn(const std::string& folder, const PtxasCommand& co
       ThePool().Give(command, std::move(server));
       return *status;
     }
-    ThePool().Bury(*server);
+    ThePool().Lost(server->HasServed());
   }
   return RunPtxasOnce(folder, command);
 }

@@ -17,11 +17,12 @@ struct PtxasCommand {
 inline constexpr char kPtxasInput[] = "kernel.ptx";
 
 // Runs the command in a folder, prints into the folder's file "printed", and returns the wait
-// status (of waitpid). The first run of a process is a process of its own. Later ones are forks of
-// a server: a ptxas that has started and waits before it opens its input (ptxas_preload.c), one for
-// each command and each thread that runs it at a time. What a run makes is the same either way.
-// Where there can be no server (another LD_PRELOAD, a ptxas that opens its input otherwise, no
-// memory files), and where one dies, runs are processes of their own.
+// status (of waitpid): as a process of its own, or, where the process runs ptxas often, as a fork
+// of a server: a ptxas that has started and waits before it opens its input (ptxas_preload.c). A
+// server serves one command, and one thread at a time; there is one for each eight runs until now
+// at most. What a run makes is the same either way. Where there can be no server (another
+// LD_PRELOAD, a ptxas that opens its input otherwise, no memory files), and where one dies, runs
+// are processes of their own.
 //
 // All belong to this process group, so that whoever kills a compiling process kills them too; when
 // this process ends, its servers do. kUnavailable when ptxas cannot start. Thread-safe.
