@@ -51,7 +51,7 @@ absl::StatusOr<Ptxas> LoadPtxas() {
   const PtxasCommand command = {ptxas.path, {"--version"}};
   KILN_ASSIGN_OR_RETURN(const int status, RunPtxasOnce(folder.Path(), command));
   KILN_ASSIGN_OR_RETURN(const int code, ExitCode(command, status));
-  const std::string printed = folder.Read("printed");
+  const std::string printed = folder.Read(kPtxasPrinted);
   if (code != 0) {
     return absl::UnavailableError(absl::StrCat(ptxas.path, " --version fails: ", printed));
   }
@@ -87,7 +87,7 @@ absl::StatusOr<Assembled> RunPtxas(const std::string& ptx, const std::string& ar
   KILN_ASSIGN_OR_RETURN(const int status, RunPtxasIn(folder.Path(), command));
   KILN_ASSIGN_OR_RETURN(const int code, ExitCode(command, status));
   Assembled out;
-  out.log = folder.Read("printed");
+  out.log = folder.Read(kPtxasPrinted);
   out.bytes = folder.Read("kernel.cubin");
   if (code == 0 && !out.bytes.empty()) return out;
   return absl::InternalError(out.log.empty() ? absl::StrCat("exit code ", code) : out.log);

@@ -1,7 +1,7 @@
 /* Loaded into ptxas by LD_PRELOAD (ptxas_server.cc): stops it where it is about to open its input,
  * and lets a fork of it go on for every request. A request is a folder, a message on descriptor 4;
  * the answer is the fork's wait status. The fork finds its input in that folder, and prints into
- * the file "printed" there. A first answer of 0 says that ptxas has come that far.
+ * the file kPrinted there. A first answer of 0 says that ptxas has come that far.
  *
  * Its own start costs ptxas a sixth of the time of a usual kernel. Of the rest a good part is the
  * memory's: pages of 4 KiB that are faulted in one by one, and that a program of 32 MB of code
@@ -22,8 +22,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char kInput[] = "kernel.ptx"; /* kPtxasInput of ptxas_server.h */
-enum { kLibrary = 3, kSocket = 4, kLongestPath = 4096 };
+static const char kInput[] = "kernel.ptx"; /* kPtxasInput and kPtxasPrinted of ptxas_server.h */
+static const char kPrinted[] = "printed";
+enum { kLibrary = 3, kSocket = 4, kLongestPath = 4096, kAstray = SIGUSR1 };
 static const uintptr_t kHugePage = (uintptr_t)2 << 20;
 /* More than any bin of free memory is likely to hold, less than what malloc maps on its own. */
 static const size_t kProbe = 100000;
@@ -98,12 +99,17 @@ static void MoveHeap(void) {
   madvise((void*)RoundUp(used), end - RoundUp(used), MADV_HUGEPAGE);
 }
 
-/* Of a fork, which has gone astray when it cannot. It keeps its end of the socket, so that the
+/* Of a fork, which ends by kAstray when it cannot. It keeps its end of the socket, so that the
  * other end is told of a dead server only when no fork writes to the folder any more. */
 static void EnterFolder(const char* folder) {
   const int printed =
-      chdir(folder) == 0 ? open("printed", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
-  if (printed < 0 || dup2(printed, 1) < 0 || dup2(printed, 2) < 0) raise(SIGKILL);
+      chdir(folder) == 0 ? open(kPrinted, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
+  if (printed >= 0 && dup2(printed, 1) >= 0 && dup2(printed, 2) >= 0) return;
+  sigset_t none; /* whatever this process has inherited */
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, NULL);
+  signal(kAstray, SIG_DFL);
+  raise(kAstray);
 }
 
 /* Returns in forks alone. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -34,9 +35,10 @@ namespace {
 // That glibc take memory in huge pages where the system lets it: ptxas takes some tens of MB for a
 // moment, and a tenth of its time would be page faults.
 constexpr char kHugePages[] = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.top_pad=67108864";
-constexpr int kStartMs = 10000;  // until a server is up; it takes some 40
-constexpr int kTries = 3;        // servers in a row that do not serve
-constexpr int kPaysAfter = 8;    // runs of the process for each server: a start is two or three
+constexpr int kStartMs = 10000;   // until a server is up; it takes some 40
+constexpr int kTries = 3;         // servers in a row that do not serve
+constexpr int kPaysAfter = 8;     // runs of the process for each server: a start is two or three
+constexpr int kAstray = SIGUSR1;  // ends a fork that cannot go to its folder (ptxas_preload.c)
 constexpr char kPreload[] = "LD_PRELOAD=/proc/self/fd/3";
 
 // A descriptor of ours, above those that a process starts with.
@@ -173,7 +175,7 @@ std::unique_ptr<Server> Server::Begin(const PtxasCommand& command) {
   Start start(folder->Path());
   start.Set(kPreload);
   start.Open("/dev/null", O_RDONLY, 0);
-  start.Open("printed", O_WRONLY | O_CREAT | O_TRUNC, 1);
+  start.Open(kPtxasPrinted, O_WRONLY | O_CREAT | O_TRUNC, 1);
   start.Share(1, 2);
   start.Share(PreloadFile(), 3);
   start.Share(*theirs, 4);
@@ -184,7 +186,7 @@ std::unique_ptr<Server> Server::Begin(const PtxasCommand& command) {
   pollfd answer = {.fd = *server->socket_, .events = POLLIN, .revents = 0};
   const bool serves = poll(&answer, 1, kStartMs) == 1 && server->Answer() == 0;
   // What it says before it opens its input would be in nobody's log.
-  return serves && folder->Read("printed").empty() ? std::move(server) : nullptr;
+  return serves && folder->Read(kPtxasPrinted).empty() ? std::move(server) : nullptr;
 }
 
 // The servers that nobody uses now, at most one a core.
@@ -210,7 +212,7 @@ class Pool {
       ++servers_;
     }
     std::unique_ptr<Server> server = Server::Begin(command);
-    if (server == nullptr) Lost(/*served=*/false);
+    if (server == nullptr) Forget(/*failed=*/true);
     return server;
   }
 
@@ -229,9 +231,7 @@ class Pool {
   // One that was taken is gone. What ended it has most likely ended the others.
   void Lost(bool served) ABSL_LOCKS_EXCLUDED(mutex_) {
     End();
-    absl::MutexLock lock(&mutex_);
-    --servers_;
-    failures_ += served ? 0 : 1;
+    Forget(/*failed=*/!served);
   }
 
   void End() ABSL_LOCKS_EXCLUDED(mutex_) {
@@ -243,6 +243,12 @@ class Pool {
 
  private:
   using Idle = std::pair<PtxasCommand, std::unique_ptr<Server>>;
+
+  void Forget(bool failed) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    --servers_;
+    failures_ += failed ? 1 : 0;
+  }
 
   absl::Mutex mutex_;
   pid_t owner_ ABSL_GUARDED_BY(mutex_) = getpid();
@@ -265,7 +271,7 @@ Pool& ThePool() {
 absl::StatusOr<int> RunPtxasOnce(const std::string& folder, const PtxasCommand& command) {
   Start start(folder);
   start.Open("/dev/null", O_RDONLY, 0);
-  start.Open("printed", O_WRONLY | O_CREAT | O_TRUNC, 1);
+  start.Open(kPtxasPrinted, O_WRONLY | O_CREAT | O_TRUNC, 1);
   start.Share(1, 2);
   KILN_ASSIGN_OR_RETURN(const pid_t pid, start.Run(command));
   return Wait(pid);
@@ -275,9 +281,10 @@ absl::StatusOr<int> RunPtxasIn(const std::string& folder, const PtxasCommand& co
   if (std::unique_ptr<Server> server = ThePool().Take(command)) {
     if (const std::optional<int> status = server->Run(folder)) {
       ThePool().Give(command, std::move(server));
-      return *status;
+      if (!WIFSIGNALED(*status) || WTERMSIG(*status) != kAstray) return *status;
+    } else {
+      ThePool().Lost(server->HasServed());
     }
-    ThePool().Lost(server->HasServed());
   }
   return RunPtxasOnce(folder, command);
 }

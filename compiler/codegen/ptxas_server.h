@@ -15,8 +15,9 @@ struct PtxasCommand {
 };
 
 inline constexpr char kPtxasInput[] = "kernel.ptx";
+inline constexpr char kPtxasPrinted[] = "printed";
 
-// Runs the command in a folder, prints into the folder's file "printed", and returns the wait
+// Runs the command in a folder, prints into the folder's file kPtxasPrinted, and returns the wait
 // status (of waitpid): as a process of its own, or, where the process runs ptxas often, as a fork
 // of a server: a ptxas that has started and waits before it opens its input (ptxas_preload.c). A
 // server serves one command, and one thread at a time; there is one for each eight runs until now

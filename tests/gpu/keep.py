@@ -53,6 +53,8 @@ def head_of(path, head, seconds):
     """The first three lines of a results file, for another run on the device that a job's head names."""
     command, _, device = path.read_text().split("\n")[:3]
     command, device = (re.sub(r"\b\d+ s\b", f"{seconds} s", line) for line in (command, device))
+    if devices := re.search(r"--devices [\d ]*\d", head["command"]):
+        command = re.sub(r"--devices [\d ]*\d", devices[0], command)
     device = re.sub(r"^device: .*? cores\b", f"device: {head['device']}", device)
     return "\n".join([command, f"commit: {head['commit'][:7]}", device, ""])
 

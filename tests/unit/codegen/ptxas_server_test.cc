@@ -92,7 +92,7 @@ class PtxasServerTest : public ::testing::Test {
     const absl::StatusOr<int> status = run(folder->Path(), command);
     EXPECT_TRUE(status.ok()) << status.status();
     Made made = {status.value_or(-1), folder->Read("kernel.cubin"), ""};
-    for (absl::string_view line : absl::StrSplit(folder->Read("printed"), '\n')) {
+    for (absl::string_view line : absl::StrSplit(folder->Read(kPtxasPrinted), '\n')) {
       if (!absl::StrContains(line, "Compile time")) absl::StrAppend(&made.printed, line, "\n");
     }
     return made;
@@ -141,6 +141,17 @@ TEST_F(PtxasServerTest, ADeadServerIsReplaced) {
     EXPECT_THAT(Children(), testing::SizeIs(testing::Ge(1)));
     EXPECT_THAT(Children(), testing::Not(testing::Contains(before.front())));
   }
+}
+
+TEST_F(PtxasServerTest, SaysWhyAFolderCannotBeUsed) {
+  RunOften(product_);
+  const std::vector<pid_t> before = Children();
+  for (int i = 0; i < 2; ++i) {
+    const absl::Status status = RunPtxasIn("/no/such/folder", Command()).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+    EXPECT_THAT(status.message(), testing::HasSubstr("No such file or directory"));
+  }
+  EXPECT_EQ(Children(), before);
 }
 
 // No child of a program that dies is left behind, not even by one that has no time to end them.
