@@ -10,10 +10,13 @@
 #include "compiler/ir/visit.h"
 #include "compiler/passes/build.h"
 #include "compiler/passes/fuse_sparse.h"
+#include "compiler/passes/guard_accesses.h"
 #include "compiler/passes/hold_sums.h"
 #include "compiler/passes/instruct_gemm.h"
+#include "compiler/passes/load_operands.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/passes/place_launch.h"
+#include "compiler/passes/shared_tiles.h"
 #include "compiler/passes/store_matrices.h"
 #include "compiler/passes/tensor_box.h"
 #include "compiler/target/legality.h"
@@ -170,8 +173,10 @@ std::string TellStory(const LayoutProblem& problem, const LayoutSolution& soluti
 
 absl::StatusOr<std::string> ExplainLayouts(const ir::Program& program, LayoutCost cost,
                                            const PassContext& context) {
-  KILN_ASSIGN_OR_RETURN(const ir::Program guarded,
-                        RunPipeline(ThreadPipeline(), program, context, "guard-accesses"));
+  KILN_ASSIGN_OR_RETURN(const ir::Program cut,
+                        RunPipeline(ThreadPipeline(), program, context, "simplify"));
+  KILN_ASSIGN_OR_RETURN(const ir::Program loaded, LoadOperands(cut, context));
+  KILN_ASSIGN_OR_RETURN(const ir::Program guarded, GuardAccesses(loaded, context));
   KILN_ASSIGN_OR_RETURN(const ir::Program fused, FuseSparse(guarded, context));
   KILN_ASSIGN_OR_RETURN(const ir::Program held, HoldSums(fused, context));
   KILN_ASSIGN_OR_RETURN(const ir::Program tiles,
@@ -192,6 +197,10 @@ absl::StatusOr<std::string> ExplainLayouts(const ir::Program& program, LayoutCos
       if (absl::StartsWith(note, kExpanded)) {
         absl::StrAppend(&text, "\nsparse form expanded to ", absl::StripPrefix(note, kExpanded),
                         ": not mma.sp: ", why, "\n");
+      }
+      if (absl::StartsWith(note, kLoadedTile)) {
+        absl::StrAppend(&text, "\noperand ", absl::StripPrefix(note, kLoadedTile),
+                        " is loaded to registers: ", why, "\n");
       }
       if (!absl::StartsWith(note, kInRegisters)) continue;
       absl::StrAppend(&text, "\nsums ", absl::StripPrefix(note, kInRegisters),

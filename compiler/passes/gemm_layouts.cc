@@ -144,12 +144,13 @@ absl::StatusOr<ProductPlan> PlanProduct(const target::Arch& arch, const target::
                                                    query.trans_a ? "transposed " : "",
                                                    "left operand from registers"));
   }
-  if (query.a.bits == 32 && (plan.unit != MatrixUnit::kMma || grid.columns != 1)) {
+  const bool in_order = plan.unit == MatrixUnit::kMma || query.a_loaded;
+  if (query.a.bits == 32 && (!in_order || grid.columns != 1)) {
     return absl::InvalidArgumentError(absl::StrCat(NameOf(plan.unit), " in ", grid.columns,
                                                    " columns takes no left operand of ",
                                                    query.a.ToString(), " from registers"));
   }
-  if (query.a.bits == 32) {
+  if (query.a.bits == 32 && plan.unit == MatrixUnit::kMma) {
     KILN_ASSIGN_OR_RETURN(plan.a, AccumulatorLayout(query.m, query.k, grid, plan.unit));
     return plan;
   }

@@ -66,7 +66,7 @@ class Instructed {
                                                 {"trans_b", gemm_.trans_b ? "1" : "0"}};
     // In pairs, loads of single elements meet no bank twice, and A may lie like a result.
     const bool by_element = FromRegisters() || gemm_.trans_a || !gemm_.trans_b;
-    if (gemm_.b.buffer->dtype.bits == 32 && by_element) notes["pairs"] = "1";
+    if (!IsGroupWide() && gemm_.b.buffer->dtype.bits == 32 && by_element) notes["pairs"] = "1";
     const SourceLoc loc = gemm_.loc;
     std::vector<ir::Region> regions = {held(0), FromRegisters() ? held(1) : region(gemm_.a),
                                        region(gemm_.b)};

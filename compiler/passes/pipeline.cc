@@ -28,6 +28,7 @@
 #include "compiler/passes/issue_apart.h"
 #include "compiler/passes/join_atomics.h"
 #include "compiler/passes/lag_products.h"
+#include "compiler/passes/load_operands.h"
 #include "compiler/passes/loop_regions.h"
 #include "compiler/passes/lower_copies.h"
 #include "compiler/passes/lower_gemm_cpu.h"
@@ -124,6 +125,7 @@ const std::vector<Pass>& GpuPipeline() {
       {"cut-loops", CutLoops},
       {"lower-scans", LowerScansGpu},
       {"simplify", Simplify},
+      {"load-operands", LoadOperands},  // what it makes of copies has guards yet to get
       {"guard-accesses", GuardAccesses},
       {"fuse-sparse", FuseSparse},  // before loads and sums are placed for a product
       {"cache-hints", CacheHints},

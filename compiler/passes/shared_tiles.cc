@@ -6,6 +6,7 @@
 #include "compiler/base/status.h"
 #include "compiler/ir/printer.h"
 #include "compiler/ir/shape.h"
+#include "compiler/ir/turnable.h"
 #include "compiler/ir/visit.h"
 #include "compiler/layout/text.h"
 
@@ -94,6 +95,7 @@ class Planner {
       }
       if (const auto* alloc = s.As<ir::Alloc>(); alloc != nullptr && status.ok()) {
         status = Annotated(*alloc, launch);
+        if (status.ok()) status = Loaded(*alloc, launch);
       }
       if (s.As<ir::Gemm>() != nullptr && status.ok()) status = PlanProduct(s);
       return status.ok();
@@ -128,6 +130,16 @@ class Planner {
                                            ", has ", given->size(), " elements, not ", elements)
                             : std::string(given.status().message()),
                  "make the layout for the buffer's shape");
+  }
+
+  absl::Status Loaded(const ir::Alloc& alloc, const ir::Launch& launch) {
+    const std::string note = absl::StrCat(kLoadedTile, alloc.buffer->name);
+    if (launch.annotations.count(note) == 0) return absl::OkStatus();
+    KILN_RETURN_IF_ERROR(Place(alloc.buffer, MatrixUnit::kWgmma, kMostSwizzle, alloc.loc));
+    if (!out_.tiles.empty() && out_.tiles.back().buffer == alloc.buffer) {
+      out_.tiles.back().why = "as it is loaded";
+    }
+    return absl::OkStatus();
   }
 
   static std::string RemedyOf(const target::GemmQuery& query, const layout::ThreadRange& threads) {
@@ -266,6 +278,8 @@ std::optional<target::GemmQuery> QueryOf(const ir::Program& program, const ir::G
   query.policy = static_cast<target::WarpPolicy>(gemm.policy);
   query.a_space = SpaceOf(gemm.a);
   query.b_space = SpaceOf(gemm.b);
+  query.a_loaded = query.a.bits == 32 && query.a_space == target::OperandSpace::kRegisters &&
+                   ir::IsLoaded(program.body, gemm.a.buffer);
   const bool named = IsNamed(gemm.a) || IsNamed(gemm.b);
   const ir::Facts facts = named ? NamesIn(program.body) : ir::Facts();
   query.a_part = PartOf(gemm.a, facts);

@@ -21,8 +21,12 @@ namespace kiln::passes {
 struct SharedTile {
   ir::Buffer buffer;
   layout::Layout layout;  // on m, elements
-  std::string why;        // "as it is annotated", "as wgmma at line 12 reads it"
+  std::string why;        // "as it is annotated", "as wgmma at line 12 reads it", "as it is loaded"
 };
+
+// The note of a launch on a tile, by its name, from which threads load an operand of a product:
+// why. It lies as if wgmma read it.
+inline constexpr char kLoadedTile[] = "loaded:";
 
 // What the variables are that `body` binds, each to one value.
 ir::Facts NamesIn(const ir::Stmt& body);

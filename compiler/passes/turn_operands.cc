@@ -22,16 +22,6 @@ using ir::Stmt;
 constexpr int64_t kWarp = 32;
 constexpr int64_t kSide = target::SquareDeal::kSide;
 
-// What the cut to tf32 leaves of it is `x` rounded to the nearest, ties away from zero: half of the
-// last bit that stays is added to the bits. NaN stays what it is.
-Expr RoundedToTf32(const Expr& x) {
-  constexpr int64_t kHalf = 1 << 12;
-  const Expr bits = ir::MakeCall(kUInt32, ir::Intrinsic::kReinterpret, {x});
-  const Expr more = bits + MakeInt(kHalf, kUInt32);
-  return ir::MakeSelect(ir::MakeCall(kBool, ir::Intrinsic::kIsNan, {x}), x,
-                        ir::MakeCall(kFloat32, ir::Intrinsic::kReinterpret, {more}));
-}
-
 // The largest divisor of an extent up to `most`.
 int64_t Part(int64_t extent, int64_t most) {
   while (extent % most != 0) --most;
@@ -143,6 +133,14 @@ Region Turn(const Operand& x, layout::ThreadRange threads, Turned* turned) {
 }
 
 }  // namespace
+
+Expr RoundedToTf32(const Expr& x) {
+  constexpr int64_t kHalf = 1 << 12;
+  const Expr bits = ir::MakeCall(kUInt32, ir::Intrinsic::kReinterpret, {x});
+  const Expr more = bits + MakeInt(kHalf, kUInt32);
+  return ir::MakeSelect(ir::MakeCall(kBool, ir::Intrinsic::kIsNan, {x}), x,
+                        ir::MakeCall(kFloat32, ir::Intrinsic::kReinterpret, {more}));
+}
 
 Turned TurnOperands(const ir::Program& program, const ir::Gemm& gemm, layout::ThreadRange threads,
                     const target::Arch& gpu) {

@@ -10,6 +10,7 @@
 #include "compiler/ir/gather.h"
 #include "compiler/ir/printer.h"
 #include "compiler/ir/sums.h"
+#include "compiler/ir/turnable.h"
 #include "compiler/ir/visit.h"
 #include "compiler/roofline/access.h"
 #include "compiler/roofline/element_work.h"
@@ -74,7 +75,7 @@ class Analyzer {
   Num probability_;         // of the branches on the path
   const ir::Program* program_ = nullptr;
   bool tf32_ = false;  // float32 operands may be rounded
-  bool turns_ = true;  // operands of 8 bits may be
+  bool turns_ = true;  // operands may be
   bool holds_ = true;  // sums in tensor memory
   int launch_ = 0;
   const ir::Launch* launch_node_ = nullptr;
@@ -528,6 +529,7 @@ void Analyzer::AddGemm(const ir::Gemm& gemm) {
   op.trans_b = gemm.trans_b;
   op.tf32 = tf32_;
   op.turns = turns_;
+  op.c_turnable = tf32_ && ir::IsTurnable(*launch_node_, gemm.c.buffer);
   op.policy = static_cast<target::WarpPolicy>(gemm.policy);
   op.a_shared = gemm.a.buffer->scope == ir::Scope::kShared;
   op.b_shared = gemm.b.buffer->scope == ir::Scope::kShared;

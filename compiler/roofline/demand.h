@@ -93,8 +93,9 @@ struct OpDemand {
   DType a_type, b_type, c_type;
   bool trans_a = false, trans_b = false;
   bool a_shared = false, b_shared = false;
-  bool turns = true;    // operands of 8 bits where that helps (pass option kiln.turn)
-  bool tf32 = false;    // float32 operands may be rounded to it (pass option kiln.tf32)
+  bool turns = true;        // operands, where that helps (pass option kiln.turn)
+  bool c_turnable = false;  // the result may be held turned (ir/turnable.h)
+  bool tf32 = false;        // float32 operands may be rounded to it (pass option kiln.tf32)
   bool c_held = false;  // in tensor memory where there is some: nothing looks at the result between
                         // products (ir/sums.h; pass option kiln.tcgen05)
   bool c_apart = false;  // the same, but the result is wanted in registers after each product

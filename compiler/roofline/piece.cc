@@ -134,6 +134,8 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
   }
   const auto turned = op.turns ? target::TurnedBytes(arch, q) : std::nullopt;
   if (turned) q = *turned;
+  const auto loaded = op.turns && op.c_turnable ? target::LoadTf32(arch, q) : std::nullopt;
+  if (loaded) q = loaded->query;
   const target::GemmChoice choice = target::ChooseGemm(arch, q);
   if (choice.unit.empty()) return {};
   const bool has_wider = std::any_of(arch.atoms.begin(), arch.atoms.end(), [](const auto& atom) {
@@ -143,8 +145,8 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
   if (choice.unit == "mma" && has_wider) efficiency *= kGpu.mma_on_hopper;
   // A warp's operand fragments are read from shared memory once for each of its tiles: narrow warp
   // tiles read more per operation.
-  const double wm = static_cast<double>(m) / static_cast<double>(choice.grid.rows);
-  const double wn = static_cast<double>(n) / static_cast<double>(choice.grid.columns);
+  const double wm = static_cast<double>(q.m) / static_cast<double>(choice.grid.rows);
+  const double wn = static_cast<double>(q.n) / static_cast<double>(choice.grid.columns);
   if (choice.unit == "mma") efficiency *= std::min(1.0, (wm * wn) / (wm + wn) / 24.0);
   if (choice.unit == "wgmma") efficiency *= std::min(1.0, 0.5 + wn / 256.0);
   if (turned) efficiency *= kGpu.turned;
@@ -177,9 +179,10 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
     operands += std::max(op.trans_a ? TurnedRegisters(k, m, threads, op.a_shared) : 0,
                          op.trans_b ? 0 : TurnedRegisters(k, n, threads, op.b_shared));
   }
+  if (loaded) operands += static_cast<double>(q.m * q.k) / static_cast<double>(threads);
   const double held_columns = choice.unit == "fma" ? 0 : wn / kRowSharers;
   return {efficiency, staged ? 1.0 : 0.0, operands,    0, held_columns, choice.unit,
-          m,          choice.grid.rows,   std::nullopt};
+          q.m,        choice.grid.rows,   std::nullopt};
 }
 
 }  // namespace

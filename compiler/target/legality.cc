@@ -18,6 +18,9 @@ constexpr int64_t kStepBytes = 32;     // along k, of an instruction that descri
 constexpr int64_t kChunkBytes = 16;    // of a row that ldmatrix reads
 constexpr int64_t kLeastColumns = 32;  // of tensor memory
 constexpr int64_t kWarpLanes = 32;
+constexpr int64_t kMostRegisters = 255;        // of a thread
+constexpr int64_t kFetchRegisters = 40 * 128;  // of the warpgroup that fetches
+constexpr int64_t kOtherRegisters = 36;        // beside sums and what is loaded for a product
 constexpr int64_t kBarrierBytes = 2048;
 constexpr int64_t kExchangeBytes = 4 * 2 * sizeof(float);  // of a row: four times, of two groups
 
@@ -336,6 +339,32 @@ std::optional<GemmQuery> TurnedBytes(const Arch& arch, const GemmQuery& query) {
   return turned;
 }
 
+std::optional<LoadedTf32> LoadTf32(const Arch& arch, const GemmQuery& query) {
+  const bool tf32 = query.tf32 && query.a == kFloat32 && query.b == kFloat32 && !query.sparse;
+  const bool tiles =
+      query.a_space == OperandSpace::kShared && query.b_space == OperandSpace::kShared;
+  if (!tf32 || !tiles || query.c_space != OperandSpace::kRegisters) return std::nullopt;
+  if (query.trans_a != query.trans_b || ChooseGemm(arch, query).unit == "wgmma") {
+    return std::nullopt;
+  }
+  LoadedTf32 out = {query, /*turned=*/!query.trans_b};
+  if (out.turned) {
+    std::swap(out.query.m, out.query.n);
+    out.query.b_part = query.a_part;
+  }
+  out.query.trans_a = false, out.query.trans_b = true;
+  out.query.a_space = OperandSpace::kRegisters, out.query.a_loaded = true;
+  out.query.a_part.reset();
+  out.query.policy = WarpPolicy::kFullRow;  // one column of warpgroups, each with rows of its own
+  const GemmChoice choice = ChooseGemm(arch, out.query);
+  if (choice.unit != "wgmma" || !LeftFromRegisters(out.query, choice)) return std::nullopt;
+  const int64_t threads = query.warps * kWarpLanes;
+  const int64_t held = out.query.m * (out.query.n + out.query.k) / threads;
+  const int64_t most = std::min(kMostRegisters, (arch.registers_sm - kFetchRegisters) / threads);
+  if (held + kOtherRegisters > most) return std::nullopt;
+  return out;
+}
+
 int64_t TensorColumns(int64_t m, int64_t n) { return std::max<int64_t>(1, m / kTensorLanes) * n; }
 
 bool IsWorthTensorMemory(int64_t m, int64_t n, int64_t k) { return m * n * k >= kLeastWork; }
@@ -357,7 +386,8 @@ int64_t TakenColumns(int64_t columns) {
 }
 
 bool LeftFromRegisters(const GemmQuery& query, const GemmChoice& choice) {
-  const bool takes = ReadsMatrices(choice.unit) || (choice.unit == "wgmma" && query.a.bits <= 16);
+  const bool in_order = query.a.bits <= 16 || query.a_loaded;
+  const bool takes = ReadsMatrices(choice.unit) || (choice.unit == "wgmma" && in_order);
   return takes && !query.trans_a && choice.grid.columns == 1;
 }
 

@@ -46,6 +46,8 @@ struct GemmQuery {
   // A is a sparse form (compiler/ir/sparse.h): k counts what it stands for, its tile has half of
   // it.
   bool sparse = false;
+  // A lies in registers that its threads only load (ir/turnable.h): they may hold it in any way.
+  bool a_loaded = false;
 };
 
 // One row of the instruction table. A row applies to the archs it names; the first row whose
@@ -94,9 +96,20 @@ GemmChoice ChooseGemm(const Arch& arch, const GemmQuery& query);
 // stay. A block without room for the turned tiles leaves them too (passes/turn_operands.h).
 std::optional<GemmQuery> TurnedBytes(const Arch& arch, const GemmQuery& query);
 
+// float32 as tf32, of which one operand is K-major and the other is not: wgmma, which reads shared
+// memory K-major alone, takes that one from registers, which threads load from its tile. Where it
+// is B, the result is turned: wgmma computes C^T = B^T A^T. nullopt: the operands stay where they
+// are, as they do where wgmma takes both, and where a thread would hold too much.
+struct LoadedTf32 {
+  GemmQuery query;
+  bool turned = false;
+};
+std::optional<LoadedTf32> LoadTf32(const Arch& arch, const GemmQuery& query);
+
 // Whether `choice` can take A from the registers that hold it: a matrix instruction, A not
 // transposed, and with one column of warps, because several would each need all of it. Else it goes
-// through shared memory; float32 for wgmma too, whose order along k is not that of results.
+// through shared memory; float32 for wgmma too, whose order along k is not that of results, unless
+// it is loaded in that order.
 bool LeftFromRegisters(const GemmQuery& query, const GemmChoice& choice);
 
 // The most neighbours in global memory to which one instruction adds, each atomically (red, PTX ISA

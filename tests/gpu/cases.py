@@ -485,10 +485,10 @@ def timed():
         cases += timed_few_shared(shape, M, N, K)
     for block, threads, stages in (((128, 256, 32), 256, 4), ((128, 128, 32), 128, 4),
                                    ((256, 128, 32), 256, 4)):
-        cases.append(tf32(f"sq4096_tf32/{'x'.join(map(str, block))}", 4096, 4096, 4096, block=block,
-                          threads=threads, stages=stages, trans_B=True))
-        cases.append(tf32(f"sq4096_tf32_nn/{'x'.join(map(str, block))}", 4096, 4096, 4096,
-                          block=block, threads=threads, stages=stages, trans_B=False))
+        for name, turned in (("", {"trans_B": True}), ("_nn", {"trans_B": False}),
+                             ("_tt", {"trans_A": True, "trans_B": True})):
+            cases.append(tf32(f"sq4096_tf32{name}/{'x'.join(map(str, block))}", 4096, 4096, 4096,
+                              block=block, threads=threads, stages=stages, **turned))
     half = "float16"
     for shape, block in (("sq2048", (128, 256, 128)), ("sq1024", (128, 128, 128))):
         cases.append(product(f"{shape}_float8/1", *SHAPES[shape], "float8_e4m3fn", "bfloat16",

@@ -30,9 +30,15 @@ struct Case {
   bool turn = false;       // kiln.turn
 
   bool OnWarpgroups() const {
+    if (gpu != std::string("sm_90a") || threads % 128 != 0) return false;
     // What is in registers stays as it is.
     const bool k_major = (!trans_a || (turn && !registers)) && (trans_b || turn);
-    return gpu == std::string("sm_90a") && k_major && block_m % 64 == 0 && threads % 128 == 0;
+    return Loaded() || (k_major && block_m % 64 == 0);
+  }
+  // One operand is K-major, and each warpgroup loads rows of the other one to registers.
+  bool Loaded() const {
+    const int rows = trans_b ? block_m : block_n, columns = trans_b ? block_n : block_m;
+    return !registers && trans_a == trans_b && rows % (threads / 2) == 0 && columns % 8 == 0;
   }
   bool InTensorMemory() const {
     return gpu == std::string("sm_100a") && !trans_a && trans_b && !registers &&
@@ -281,11 +287,13 @@ TEST(GpuTf32, WhatPassesRegistersIsRoundedToNearest) {
   for (const char* gpu : {"sm_80", "sm_90a"}) {
     for (const bool left : {false, true}) {
       for (const bool trans_b : {false, true}) {
-        ExpectSees({.gpu = gpu, .trans_a = true, .trans_b = trans_b}, left, Way::kNearest);
-        // What is turned, but not what wgmma reads where it lies.
-        const bool read = gpu == std::string("sm_90a") && !left && trans_b;
-        ExpectSees({.gpu = gpu, .trans_a = true, .trans_b = trans_b, .turn = true}, left,
-                   read ? Way::kCut : Way::kNearest);
+        // What is turned or loaded, but not what wgmma reads where it lies.
+        const bool hopper = gpu == std::string("sm_90a");
+        const Way way = hopper && !left && trans_b ? Way::kCut : Way::kNearest;
+        ExpectSees({.gpu = gpu, .trans_a = true, .trans_b = trans_b}, left, way);
+        ExpectSees({.gpu = gpu, .trans_a = true, .trans_b = trans_b, .turn = true}, left, way);
+        ExpectSees({.gpu = gpu, .trans_b = false}, left,
+                   hopper && left ? Way::kCut : Way::kNearest);
       }
     }
   }
@@ -294,7 +302,13 @@ TEST(GpuTf32, WhatPassesRegistersIsRoundedToNearest) {
 
 // Seven versions of both tiles fill 224 of 227 KiB; a turned tile would take 16 more.
 TEST(GpuTf32, MmaTakesWhatThereIsNoRoomToTurn) {
-  Case c = {.trans_b = false, .m = 128, .n = 128, .block_m = 128, .block_n = 128, .turn = true};
+  Case c = {.trans_a = true,
+            .trans_b = false,
+            .m = 128,
+            .n = 128,
+            .block_m = 128,
+            .block_n = 128,
+            .turn = true};
   ExpectComputes(c);
   c.stages = 7;
   const ir::Program tiles = Tiles(c);
@@ -310,7 +324,7 @@ TEST(GpuTf32, WhatIsReadFromSharedMemoryIsCut) {
   ExpectSees({.gpu = "sm_100a"}, false, Way::kCut);
   ExpectSees({}, true, Way::kCut);
   ExpectSees({}, false, Way::kCut);
-  ExpectSees({.registers = true}, true, Way::kCut);  // by way of shared memory
+  ExpectSees({.registers = true}, true, Way::kCut);
   ExpectSees({.registers = true}, false, Way::kCut);
 }
 

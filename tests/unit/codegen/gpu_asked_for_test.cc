@@ -24,7 +24,9 @@ TEST_F(GpuAssemble, ProductsOfTf32AssembleWithoutSpills) {
     const auto ptx = codegen::EmitStage(WithOption(Input(c, arch), "\"kiln.tf32\": 1"), "asm");
     ASSERT_TRUE(ptx.ok()) << ptx.status();
     const bool k_major = trans_a == std::string("False") && trans_b == std::string("True");
-    const bool wgmma = k_major && arch == "sm_90a", tcgen05 = k_major && arch == "sm_100a";
+    const bool loaded = trans_a == std::string(trans_b);  // from registers, the other as it lies
+    const bool wgmma = (k_major || loaded) && arch == "sm_90a";
+    const bool tcgen05 = k_major && arch == "sm_100a";
     const bool mma = !wgmma && !tcgen05;
     EXPECT_EQ(absl::StrContains(*ptx, absl::StrCat(".m64n", columns, "k8.f32.tf32.tf32")), wgmma);
     EXPECT_EQ(absl::StrContains(*ptx, "tcgen05.mma.cta_group::1.kind::tf32"), tcgen05) << arch;

@@ -522,8 +522,10 @@ TEST(RecommendTest, Tf32IsPricedOnTensorCores) {
   const lang::Kernel rounded = KernelFrom(absl::StrReplaceAll(
       exact.file()->text, {{"@tilelang.jit(", "@tilelang.jit(pass_configs={\"kiln.tf32\": 1}, "}}));
   for (const char* arch : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a"}) {
-    const auto best = [&](const lang::Kernel& kernel, const char* trans_b, const char* block_k) {
+    const auto best = [&](const lang::Kernel& kernel, const char* trans_b, const char* block_k,
+                          const char* trans_a = "False") {
       Request r = MatmulRequest(kernel, 4096, 4096, 4096, arch);
+      r.arguments["trans_A"] = trans_a;
       r.arguments["trans_B"] = trans_b;
       r.tunables = {{"block_K", {block_k}},
                     {"num_stages", {"3"}},
@@ -549,8 +551,10 @@ TEST(RecommendTest, Tf32IsPricedOnTensorCores) {
     EXPECT_DOUBLE_EQ(best(rounded, "True", "20").predicted_ns,
                      best(exact, "True", "20").predicted_ns)
         << arch;
-    if (arch == std::string("sm_90a")) {  // not K-major: mma.sync
-      EXPECT_GT(best(rounded, "False", "32").predicted_ns, on_tensor.predicted_ns);
+    if (arch == std::string("sm_90a")) {  // one operand from registers; neither K-major: mma.sync
+      EXPECT_EQ(best(rounded, "False", "32").predicted_ns, on_tensor.predicted_ns);
+      EXPECT_EQ(best(rounded, "True", "32", "True").predicted_ns, on_tensor.predicted_ns);
+      EXPECT_GT(best(rounded, "False", "32", "True").predicted_ns, on_tensor.predicted_ns);
     }
   }
 }

@@ -238,6 +238,39 @@ TEST(LegalityTest, Tf32FromTheRegistersOfWarps) {
   EXPECT_FALSE(takes("sm_80"));
 }
 
+TEST(LegalityTest, OneOperandOfTf32IsLoadedToRegisters) {
+  GemmQuery q = Half(128, 64, 32);
+  q.a = q.b = kFloat32;
+  q.tf32 = true;
+  q.trans_b = false;
+  q.warps = 4;
+  const auto loads = [&](const char* arch = "sm_90a") { return LoadTf32(*NamedArch(arch), q); };
+  ASSERT_TRUE(loads());
+  EXPECT_TRUE(loads()->turned);
+  EXPECT_EQ(loads()->query.m, 64);
+  EXPECT_EQ(loads()->query.n, 128);
+  EXPECT_EQ(ChooseGemm(*NamedArch("sm_90a"), loads()->query).unit, "wgmma");
+  EXPECT_TRUE(LeftFromRegisters(loads()->query, ChooseGemm(*NamedArch("sm_90a"), loads()->query)));
+  EXPECT_FALSE(loads("sm_80"));
+  EXPECT_FALSE(loads("sm_100a"));
+  q.warps = 8;
+  EXPECT_FALSE(loads());  // two warpgroups have no 64 columns each
+  q.trans_a = q.trans_b = true;
+  ASSERT_TRUE(loads());
+  EXPECT_FALSE(loads()->turned);
+  EXPECT_EQ(loads()->query.m, 128);
+  q.n = 256;
+  q.k = 64;
+  EXPECT_TRUE(loads());
+  q.k = 256;
+  EXPECT_FALSE(loads());  // more than a thread can hold
+  q.k = 32;
+  q.trans_b = false;
+  EXPECT_FALSE(loads());  // neither is K-major
+  q.trans_a = false, q.trans_b = true;
+  EXPECT_FALSE(loads());  // both are
+}
+
 TEST(LegalityTest, AdditionsToNeighbours) {
   const auto widest = [](const char* arch, const char* type) {
     return WidestAtomicAdd(*NamedArch(arch), *ParseDType(type));
