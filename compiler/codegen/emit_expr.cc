@@ -202,6 +202,42 @@ Value* ExprEmitter::PickFloat(BinaryOp op, Value* a, Value* b) {
   return b_.CreateSelect(first, a, b);
 }
 
+// The rounded quotient of operands just below an integer is that integer: one too much, which the
+// sign of what is left tells (ir::EvalFloat).
+Value* ExprEmitter::EmitFloatFloorDiv(Value* a, Value* b) {
+  Value* zero = llvm::Constant::getNullValue(a->getType());
+  Value* q = b_.CreateUnaryIntrinsic(llvm::Intrinsic::floor, b_.CreateFDiv(a, b));
+  Value* left = b_.CreateIntrinsic(llvm::Intrinsic::fma, {a->getType()}, {b_.CreateFNeg(q), b, a});
+  Value* beyond = b_.CreateSelect(b_.CreateFCmpOLT(b, zero), b_.CreateFCmpOGT(left, zero),
+                                  b_.CreateFCmpOLT(left, zero));
+  return b_.CreateSelect(beyond, b_.CreateFSub(q, llvm::ConstantFP::get(a->getType(), 1)), q);
+}
+
+// Exact but for the last addition, with the divisor's sign, as in Python.
+Value* ExprEmitter::EmitFloatFloorMod(DType type, Value* a, Value* b) {
+  Value* zero = llvm::Constant::getNullValue(a->getType());
+  Value* rest = EmitMathCall(Intrinsic::kFmod, type, {a, b});
+  Value* apart = b_.CreateXor(b_.CreateFCmpOLT(rest, zero), b_.CreateFCmpOLT(b, zero));
+  Value* none = b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, zero, b);
+  return b_.CreateSelect(b_.CreateFCmpOEQ(rest, zero), none,
+                         b_.CreateSelect(apart, b_.CreateFAdd(rest, b), rest));
+}
+
+// float64 as float32 for one more rounding: to odd, so that the two round as one would.
+Value* ExprEmitter::RoundToOdd(Value* value, llvm::Type* narrow) {
+  llvm::Type* bits_type = narrow->getWithNewType(b_.getInt32Ty());
+  const auto number = [&](int v) { return llvm::ConstantInt::getSigned(bits_type, v); };
+  Value* nearest = b_.CreateFPTrunc(value, narrow);
+  Value* back = b_.CreateFPExt(nearest, value->getType());
+  Value* bits = b_.CreateBitCast(nearest, bits_type);
+  Value* even = b_.CreateICmpEQ(b_.CreateAnd(bits, number(1)), number(0));
+  const auto size = [&](Value* x) { return b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x); };
+  Value* beyond = b_.CreateFCmpOGT(size(back), size(value));
+  Value* odd = b_.CreateAdd(bits, b_.CreateSelect(beyond, number(-1), number(1)));
+  Value* moves = b_.CreateAnd(b_.CreateFCmpONE(back, value), even);
+  return b_.CreateBitCast(b_.CreateSelect(moves, odd, bits), narrow);
+}
+
 Value* ExprEmitter::EmitFloatBinary(BinaryOp op, DType type, Value* a, Value* b) {
   switch (op) {
     case BinaryOp::kAdd:
@@ -213,11 +249,9 @@ Value* ExprEmitter::EmitFloatBinary(BinaryOp op, DType type, Value* a, Value* b)
     case BinaryOp::kDiv:
       return Round(Divide(a, b), type);
     case BinaryOp::kFloorDiv:
-      return b_.CreateUnaryIntrinsic(llvm::Intrinsic::floor, Round(b_.CreateFDiv(a, b), type));
-    case BinaryOp::kFloorMod: {
-      Value* q = b_.CreateUnaryIntrinsic(llvm::Intrinsic::floor, b_.CreateFDiv(a, b));
-      return Round(b_.CreateFSub(a, b_.CreateFMul(q, b)), type);
-    }
+      return Round(EmitFloatFloorDiv(a, b), type);
+    case BinaryOp::kFloorMod:
+      return Round(EmitFloatFloorMod(type, a, b), type);
     case BinaryOp::kMin:
     case BinaryOp::kMax:
       return EmitExtreme(op, a, b);
@@ -432,7 +466,8 @@ Value* ExprEmitter::EmitCast(Value* value, DType from, DType to) {
   const bool from_unsigned = from.is_uint() || from.is_bool();
   if (to.is_float()) {
     if (from.is_float()) {
-      Value* resized = b_.CreateFPCast(value, target);
+      Value* resized = from.bits == 64 && IsNarrowFloat(to) ? RoundToOdd(value, target)
+                                                            : b_.CreateFPCast(value, target);
       return IsNarrowFloat(to) && !(from.element() == to.element()) ? Round(resized, to) : resized;
     }
     Value* converted =

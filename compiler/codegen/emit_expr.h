@@ -106,6 +106,8 @@ class ExprEmitter {
   llvm::Value* EmitBinary(const ir::Binary& e);
   llvm::Value* EmitIntBinary(ir::BinaryOp op, DType type, llvm::Value* a, llvm::Value* b);
   llvm::Value* EmitFloatBinary(ir::BinaryOp op, DType type, llvm::Value* a, llvm::Value* b);
+  llvm::Value* EmitFloatFloorDiv(llvm::Value* a, llvm::Value* b);
+  llvm::Value* EmitFloatFloorMod(DType type, llvm::Value* a, llvm::Value* b);
   // Never traps: where the divisor is zero it is taken as one, and the smallest integer divided by
   // minus one wraps around.
   llvm::Value* EmitFloorDiv(DType type, llvm::Value* a, llvm::Value* b);
@@ -119,6 +121,7 @@ class ExprEmitter {
   llvm::Value* EmitCall(const ir::Call& e);
   llvm::Value* EmitReduce(const ir::Call& e);  // extremes: of lanes that are no NaN
   llvm::Value* EmitCast(llvm::Value* value, DType from, DType to);
+  llvm::Value* RoundToOdd(llvm::Value* value, llvm::Type* narrow);
   llvm::Value* Reinterpret(const ir::Call& e);
 
   llvm::Value* BFloatBits(llvm::Value* value, int lanes);

@@ -58,6 +58,14 @@ void BuildBody(llvm::Function* f) {
 
 Value* EmitFmod(llvm::IRBuilder<>& b, Value* x, Value* y) {
   llvm::Type* type = x->getType();
+  if (auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type)) {
+    Value* out = llvm::PoisonValue::get(vector);
+    for (unsigned lane = 0; lane < vector->getNumElements(); ++lane) {
+      Value* rest = EmitFmod(b, b.CreateExtractElement(x, lane), b.CreateExtractElement(y, lane));
+      out = b.CreateInsertElement(out, rest, lane);
+    }
+    return out;
+  }
   llvm::Module* module = b.GetInsertBlock()->getModule();
   const char* name = type->isDoubleTy() ? "kiln_fmod" : "kiln_fmodf";
   llvm::Function* f = module->getFunction(name);

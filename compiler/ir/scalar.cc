@@ -43,6 +43,13 @@ bool LessInt(int64_t a, int64_t b, DType type) {
   return IsUnsigned64(type) ? static_cast<uint64_t>(a) < static_cast<uint64_t>(b) : a < b;
 }
 
+// A rounded quotient just below an integer is that integer: one too much, which the sign of what is
+// left tells.
+double FloorDivFloat(double a, double b) {
+  const double q = std::floor(a / b), left = std::fma(-q, b, a);
+  return (b < 0 ? left > 0 : left < 0) ? q - 1 : q;
+}
+
 double FloorModFloat(double a, double b) {
   const double remainder = std::fmod(a, b);
   if (remainder == 0) return std::copysign(0.0, b);
@@ -120,7 +127,7 @@ std::optional<double> EvalFloat(BinaryOp op, double a, double b) {
     case BinaryOp::kDiv:
       return a / b;
     case BinaryOp::kFloorDiv:
-      return std::floor(a / b);
+      return FloorDivFloat(a, b);
     case BinaryOp::kFloorMod:
       return FloorModFloat(a, b);
     case BinaryOp::kMin:

@@ -23,9 +23,10 @@ int64_t WrapInt(int64_t value, DType type);
 std::optional<int64_t> EvalInt(BinaryOp op, int64_t a, int64_t b, DType type);
 
 // Floats, computed in double: round the result with RoundToType for a narrower type (for add, sub,
-// mul, div and sqrt of float32 and below that equals rounding once). kFloorMod has the divisor's
-// sign, as in Python. kMin and kMax give the other operand when one is NaN (IEEE minNum/maxNum).
-// Comparisons give 0 or 1. nullopt for an operator that floats do not have.
+// mul, div and sqrt of float32 and below that equals rounding once). kFloorDiv is the
+// exact quotient's floor, kFloorMod has the divisor's sign, as in Python. kMin and kMax give the
+// other operand when one is NaN (IEEE minNum/maxNum). Comparisons give 0 or 1. nullopt for an
+// operator that floats do not have.
 std::optional<double> EvalFloat(BinaryOp op, double a, double b);
 
 // One-argument floating-point intrinsics (kExp ... kTrunc, kIsNan ... kIsFinite as 0 or 1).

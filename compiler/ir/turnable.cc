@@ -68,7 +68,7 @@ struct Uses {
         (IsWhole(x.c) ? results : tied).insert(x.c.buffer.get());
       } else if (s.kind() == StmtKind::kPairGemm || s.kind() == StmtKind::kReduce ||
                  s.kind() == StmtKind::kScan || s.kind() == StmtKind::kAtomic ||
-                 s.kind() == StmtKind::kInstruct || s.kind() == StmtKind::kOnThreads) {
+                 s.kind() == StmtKind::kInstruct) {
         Tie(s);
       } else {
         return true;
@@ -89,15 +89,15 @@ bool IsTurnable(const Launch& launch, const Buffer& fragment) {
   if (launch.annotations.count(absl::StrCat("layout:", fragment->name)) > 0) return false;
   if (fragment->scope != Scope::kFragment || fragment->shape.size() != 2) return false;
   const Uses uses(launch.body);
-  bool matrices = true;
+  bool plain = true;  // copies are of matrices, and no part of the block has it
   Walk(launch.body, [&](const Stmt& s) {
     const auto* copy = s.As<Copy>();
-    const bool mine =
-        copy != nullptr && (copy->src.buffer == fragment || copy->dst.buffer == fragment);
-    matrices = matrices && (!mine || IsMatrixCopy(*copy, fragment));
-    return matrices;
+    const bool part = s.kind() == StmtKind::kOnThreads;
+    if (copy == nullptr && !part) return plain;
+    const bool mine = FragmentsOf(s).count(fragment.get()) > 0;
+    return plain = plain && (!mine || (!part && IsMatrixCopy(*copy, fragment)));
   });
-  if (!matrices || uses.results.count(fragment.get()) == 0) return false;
+  if (!plain || uses.results.count(fragment.get()) == 0) return false;
   // All that are held as it is.
   Fragments held = {fragment.get()};
   for (size_t before = 0; before != held.size();) {

@@ -139,6 +139,63 @@ TEST(Functions, LdexpAndHypotOfDouble) {
                 });
 }
 
+// Numbers of everyday size after those of AnyFloats: quotients just below integers among them.
+void Tenths(const Views& v) {
+  AnyFloats(v);
+  for (int i = 64; i < 320; ++i) {
+    v[0].Set(i, static_cast<float>((i - 190) / 10.0));
+    v[1].Set(i, static_cast<float>((i % 13 - 6.5) / 5.0));
+  }
+}
+
+TEST(Quotients, OfFloatsAreThoseOfPython) {
+  ExpectFloats(
+      "x0[i] % x1[i]", 2,
+      [](const Views& v, int i) {
+        const double a = v[0].Get(i), b = v[1].Get(i), rest = std::fmod(a, b);
+        if (rest == 0) return std::copysign(0.0, b);
+        return (rest < 0) != (b < 0) ? rest + b : rest;
+      },
+      0, Tenths);
+  ExpectFloats(
+      "x0[i] // x1[i]", 2,
+      [](const Views& v, int i) {
+        const long double a = v[0].Get(i), b = v[1].Get(i), q = std::floor(a / b);
+        return static_cast<double>(std::fma(-q, b, a) / b < 0 ? q - 1 : q);
+      },
+      1, Tenths);
+}
+
+// The nearest number of so many bits of mantissa, the even one of two.
+double Nearest(double x, int bits) {
+  const int low = std::ilogb(x) - bits;
+  return std::ldexp(std::nearbyint(std::ldexp(x, -low)), low);
+}
+
+// Halfway between two numbers of the type, and a little to either side: less than float32 sees.
+TEST(Casts, OfDoubleRoundOnce) {
+  const std::pair<const char*, int> types[] = {
+      {"float16", 10}, {"bfloat16", 7}, {"float8_e4m3fn", 3}, {"float8_e5m2", 2}};
+  for (const auto& [type, bits] : types) {
+    const auto number = [bits = bits](int i) {
+      const double halfway = 1 + (i % (1 << bits) + 0.5) * std::ldexp(1.0, -bits);
+      const double aside = (i % 3 - 1) * std::ldexp(1.0, -45);
+      return std::ldexp(i % 2 == 0 ? halfway + aside : -halfway - aside, i % 8 - 3);
+    };
+    RunEverywhere(
+        KernelText(Tensors("float64", type, 1),
+                   Loop(absl::StrCat("T.cast(x0[i], \"", type, "\")"))),
+        [&](const Views& v) {
+          for (int i = 0; i < kCount; ++i) v[0].Set(i, number(i));
+        },
+        [&](const Views& v, const std::string& where) {
+          for (int i = 0; i < kCount; ++i) {
+            ASSERT_EQ(v[1].Get(i), Nearest(number(i), bits)) << where << type << " " << number(i);
+          }
+        });
+  }
+}
+
 TEST(Bits, AreCounted) {
   const auto fill = [](const Views& v) {
     std::mt19937 rng(5);

@@ -62,6 +62,7 @@ void ExpectComputes(const Kernel& x, bool loaded) {
     ASSERT_TRUE(instructions.ok()) << gpu << instructions.status() << Text(x);
     const bool turned = absl::StrContains(ir::ToString(*instructions), "c.turned");
     EXPECT_EQ(turned, loaded && gpu == std::string("sm_90a")) << gpu << Text(x);
+    EXPECT_FALSE(absl::StrContains(ir::ToString(*instructions), ".loaded.tile")) << gpu << Text(x);
     EXPECT_TRUE(!turned || Has(*instructions, ir::Instruction::kWgmma)) << gpu << Text(x);
     EXPECT_EQ(Difference(*tiles, *instructions), "")
         << gpu << Text(x) << ir::ToString(*instructions);
