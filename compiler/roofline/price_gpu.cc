@@ -442,7 +442,9 @@ Price GpuPricer::Run() {
     const int launch = static_cast<int>(l);
     spare = Min(spare, counted_.Most(launch) - counted_.Wanted(launch));
   }
-  price.ns = price.ns * Select(Lt(spare, zero_), tape_.Const(kGpu.spill_factor), one_);
+  const Num tight =
+      Select(Lt(spare, tape_.Const(kGpu.doubtful_registers)), tape_.Const(kGpu.tight_factor), one_);
+  price.ns = price.ns * Select(Lt(spare, zero_), tape_.Const(kGpu.spill_factor), tight);
   Totals(price);
   return price;
 }

@@ -552,9 +552,10 @@ TEST(RecommendTest, Tf32IsPricedOnTensorCores) {
                      best(exact, "True", "20").predicted_ns)
         << arch;
     if (arch == std::string("sm_90a")) {  // one operand from registers; neither K-major: mma.sync
-      EXPECT_EQ(best(rounded, "False", "32").predicted_ns, on_tensor.predicted_ns);
-      EXPECT_EQ(best(rounded, "True", "32", "True").predicted_ns, on_tensor.predicted_ns);
-      EXPECT_GT(best(rounded, "False", "32", "True").predicted_ns, on_tensor.predicted_ns);
+      const double fast = 1.01 * on_tensor.predicted_ns;  // it takes some registers more
+      EXPECT_LT(best(rounded, "False", "32").predicted_ns, fast);
+      EXPECT_LT(best(rounded, "True", "32", "True").predicted_ns, fast);
+      EXPECT_GT(best(rounded, "False", "32", "True").predicted_ns, 1.2 * fast);
     }
   }
 }
