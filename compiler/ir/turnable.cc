@@ -12,9 +12,9 @@
 namespace kiln::ir {
 namespace {
 
-constexpr char kLoopLayout[] = "loop_layout";
-
 using Fragments = std::set<const BufferNode*>;
+
+bool IsFragment(const Buffer& b) { return b != nullptr && b->scope == Scope::kFragment; }
 
 // The fragments that a statement, or what stands in it, names.
 Fragments FragmentsOf(const Stmt& s) {
@@ -24,7 +24,7 @@ Fragments FragmentsOf(const Stmt& s) {
 
    protected:
     Buffer VisitBuffer(const Buffer& b) override {
-      if (b != nullptr && b->scope == Scope::kFragment) found.insert(b.get());
+      if (IsFragment(b)) found.insert(b.get());
       return b;
     }
   };
@@ -40,13 +40,45 @@ bool IsWhole(const Region& r) {
   return true;
 }
 
-// Whether a copy from or to the fragment is one of a matrix.
-bool IsMatrixCopy(const Copy& copy, const Buffer& fragment) {
-  const bool from = copy.src.buffer == fragment;
-  const Region &mine = from ? copy.src : copy.dst, &other = from ? copy.dst : copy.src;
-  if (other.buffer == fragment || !copy.annotations.empty()) return false;
-  const auto pairs = PairDims(mine, other);
+// Whether a copy is of matrices, and of the whole of those that are fragments.
+bool IsPlain(const Copy& copy) {
+  if (!copy.annotations.empty() || copy.src.buffer == copy.dst.buffer) return false;
+  for (const Region* r : {&copy.src, &copy.dst}) {
+    if (IsFragment(r->buffer) && (r->ranges.size() != 2 || !IsWhole(*r))) return false;
+  }
+  const bool from = IsFragment(copy.src.buffer);
+  const auto pairs = PairDims(from ? copy.src : copy.dst, from ? copy.dst : copy.src);
   return pairs && (*pairs)[0] >= 0 && (*pairs)[1] >= 0;
+}
+
+// Whether a parallel loop looks at no element of a fragment but that of its iteration.
+bool IsPlain(const For& loop) {
+  if (!loop.annotations.empty()) return false;
+  bool plain = true;
+  std::vector<Expr> place;
+  const auto look = [&](const Buffer& b, const std::vector<Expr>& indices) {
+    if (!IsFragment(b)) return;
+    if (place.empty()) place = indices;
+    plain = plain && indices.size() == 2 && place.size() == 2 && !indices[0].same_as(indices[1]);
+    for (size_t d = 0; plain && d < 2; ++d) {
+      const auto is = [&](const Axis& axis) { return axis.var.same_as(indices[d]); };
+      plain = place[d].same_as(indices[d]) && std::any_of(loop.axes.begin(), loop.axes.end(), is);
+    }
+  };
+  Walk(
+      loop.body,
+      [&](const Stmt& s) {
+        const auto* store = s.As<Store>();
+        const bool around = s.kind() == StmtKind::kSeq || s.kind() == StmtKind::kIf;
+        plain = plain && (store != nullptr || around || s.kind() == StmtKind::kBind);
+        if (store != nullptr) look(store->buffer, store->indices);
+        return plain;
+      },
+      [&](const Expr& e) {
+        if (const auto* load = e.As<Load>()) look(load->buffer, load->indices);
+        return plain;
+      });
+  return plain;
 }
 
 // How the fragments of a launch are used.
@@ -54,52 +86,52 @@ struct Uses {
   explicit Uses(const Stmt& body) {
     Walk(body, [&](const Stmt& s) {
       const auto* loop = s.As<For>();
-      const bool parallel = loop != nullptr && loop->loop == ForKind::kParallel;
-      if (parallel && loop->annotations.count(kLoopLayout) > 0) {
-        Tie(s);
-      } else if (parallel || s.kind() == StmtKind::kCopy || s.kind() == StmtKind::kStore) {
-        together.push_back(FragmentsOf(s));
-      } else if (s.kind() == StmtKind::kGemm) {
-        const auto& x = *s.As<Gemm>();
-        for (const Region* r : {&x.b, &x.e}) {
+      const auto* copy = s.As<Copy>();
+      const auto* fill = s.As<Fill>();
+      const auto* gemm = s.As<Gemm>();
+      if (loop != nullptr && loop->loop == ForKind::kParallel) {
+        Together(s, IsPlain(*loop));
+      } else if (copy != nullptr) {
+        Together(s, IsPlain(*copy));
+      } else if (fill != nullptr) {
+        Together(s, IsWhole(fill->dst));
+      } else if (gemm != nullptr && IsWhole(gemm->c) && gemm->policy == GemmPolicy::kSquare) {
+        for (const Region* r : {&gemm->a, &gemm->b, &gemm->e}) {
           if (r->buffer != nullptr) tied.insert(r->buffer.get());
         }
-        lefts.insert(x.a.buffer.get());
-        (IsWhole(x.c) ? results : tied).insert(x.c.buffer.get());
-      } else if (s.kind() == StmtKind::kPairGemm || s.kind() == StmtKind::kReduce ||
-                 s.kind() == StmtKind::kScan || s.kind() == StmtKind::kAtomic ||
-                 s.kind() == StmtKind::kInstruct) {
-        Tie(s);
+        results.insert(gemm->c.buffer.get());
       } else {
-        return true;
+        const StmtKind around[] = {StmtKind::kSeq,   StmtKind::kFor,  StmtKind::kWhile,
+                                   StmtKind::kIf,    StmtKind::kBind, StmtKind::kAlloc,
+                                   StmtKind::kLaunch};
+        if (std::find(std::begin(around), std::end(around), s.kind()) != std::end(around)) {
+          return true;
+        }
+        tied.merge(FragmentsOf(s));
       }
       return false;
     });
   }
-  void Tie(const Stmt& s) { tied.merge(FragmentsOf(s)); }
+
+  void Together(const Stmt& s, bool plain) {
+    Fragments named = FragmentsOf(s);
+    if (!plain) tied.insert(named.begin(), named.end());
+    together.push_back(std::move(named));
+  }
 
   std::vector<Fragments> together;  // a loop's, a copy's: who holds one has to hold the others
-  Fragments lefts, results;         // of products
-  Fragments tied;                   // whoever else says who holds what
+  Fragments results;                // of products
+  Fragments tied;                   // where somebody says who holds them
 };
 
 }  // namespace
 
 bool IsTurnable(const Launch& launch, const Buffer& fragment) {
   if (launch.annotations.count(absl::StrCat("layout:", fragment->name)) > 0) return false;
-  if (fragment->scope != Scope::kFragment || fragment->shape.size() != 2) return false;
+  if (!IsFragment(fragment) || fragment->shape.size() != 2) return false;
   const Uses uses(launch.body);
-  bool plain = true;  // copies are of matrices, and no part of the block has it
-  Walk(launch.body, [&](const Stmt& s) {
-    const auto* copy = s.As<Copy>();
-    const bool part = s.kind() == StmtKind::kOnThreads;
-    if (copy == nullptr && !part) return plain;
-    const bool mine = FragmentsOf(s).count(fragment.get()) > 0;
-    return plain = plain && (!mine || (!part && IsMatrixCopy(*copy, fragment)));
-  });
-  if (!plain || uses.results.count(fragment.get()) == 0) return false;
-  // All that are held as it is.
-  Fragments held = {fragment.get()};
+  if (uses.results.count(fragment.get()) == 0) return false;
+  Fragments held = {fragment.get()};  // as it is
   for (size_t before = 0; before != held.size();) {
     before = held.size();
     for (const Fragments& some : uses.together) {
@@ -109,28 +141,8 @@ bool IsTurnable(const Launch& launch, const Buffer& fragment) {
   }
   return std::none_of(held.begin(), held.end(), [&](const BufferNode* b) {
     const bool another = b != fragment.get() && uses.results.count(b) > 0;
-    return another || uses.lefts.count(b) > 0 || uses.tied.count(b) > 0;
+    return another || uses.tied.count(b) > 0;
   });
-}
-
-bool IsLoaded(const Stmt& body, const Buffer& fragment) {
-  const Uses uses(body);
-  if (uses.results.count(fragment.get()) + uses.tied.count(fragment.get()) > 0) return false;
-  bool read = false;
-  Walk(
-      body, [](const Stmt&) { return true; },
-      [&](const Expr& e) {
-        const auto* load = e.As<Load>();
-        read = read || (load != nullptr && load->buffer == fragment);
-        return !read;
-      });
-  bool written = false;
-  for (const Fragments& some : uses.together) {
-    if (some.count(fragment.get()) == 0) continue;
-    if (some.size() > 1) return false;
-    written = true;
-  }
-  return written && !read;
 }
 
 }  // namespace kiln::ir

@@ -7,14 +7,11 @@
 
 namespace kiln::ir {
 
-// Whether products of the whole block write all of a fragment of two dimensions, and nobody else
-// says who holds it, or what is held with it: it is filled, copied and looked at element by
-// element.
+// Whether products of the whole block write all of a fragment of two dimensions, and all else in
+// the launch is as easy for whoever holds it turned: it is filled and copied as a whole, and
+// parallel loops look at one element of it, and of what they hold with it, in an iteration: that at
+// their axes. What is held with it is no operand of anything.
 bool IsTurnable(const Launch& launch, const Buffer& fragment);
-
-// Whether threads fill a fragment with what lies in memory, and only products read it, as their
-// left operand: then it may be held in any way.
-bool IsLoaded(const Stmt& body, const Buffer& fragment);
 
 }  // namespace kiln::ir
 

@@ -164,7 +164,7 @@ class LoadIn : public ir::Mutator {
     const Region& tile = turned != nullptr ? gemm.b : gemm.a;
     const auto dims = *ir::MatrixDims(tile);  // k, then rows of what is loaded
     const Expr depth = tile.ranges[dims.first].extent, rows = tile.ranges[dims.second].extent;
-    const Buffer loaded = ir::MakeBuffer(absl::StrCat(tile.buffer->name, ".loaded"),
+    const Buffer loaded = ir::MakeBuffer(absl::StrCat(tile.buffer->name, kLoadedName),
                                          tile.buffer->dtype, {rows, depth}, Scope::kFragment);
     fragments_.push_back(ir::MakeStmt<ir::Alloc>(gemm.loc, loaded));
     tiles_[absl::StrCat(kLoadedTile, tile.buffer->name)] = absl::StrCat(

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
 #include "compiler/ir/printer.h"
 #include "compiler/ir/shape.h"
-#include "compiler/ir/turnable.h"
 #include "compiler/ir/visit.h"
 #include "compiler/layout/text.h"
 
@@ -135,10 +135,10 @@ class Planner {
   absl::Status Loaded(const ir::Alloc& alloc, const ir::Launch& launch) {
     const std::string note = absl::StrCat(kLoadedTile, alloc.buffer->name);
     if (launch.annotations.count(note) == 0) return absl::OkStatus();
-    KILN_RETURN_IF_ERROR(Place(alloc.buffer, MatrixUnit::kWgmma, kMostSwizzle, alloc.loc));
-    if (!out_.tiles.empty() && out_.tiles.back().buffer == alloc.buffer) {
-      out_.tiles.back().why = "as it is loaded";
-    }
+    const auto shape = ShapeOf(alloc.buffer);
+    if (!shape || shape->size() < 2) return absl::OkStatus();
+    const auto wanted = SharedOperandLayout(MatrixUnit::kWgmma, alloc.buffer->dtype.bits, *shape);
+    if (wanted.ok() && *wanted) out_.tiles.push_back({alloc.buffer, **wanted, "as it is loaded"});
     return absl::OkStatus();
   }
 
@@ -278,8 +278,7 @@ std::optional<target::GemmQuery> QueryOf(const ir::Program& program, const ir::G
   query.policy = static_cast<target::WarpPolicy>(gemm.policy);
   query.a_space = SpaceOf(gemm.a);
   query.b_space = SpaceOf(gemm.b);
-  query.a_loaded = query.a.bits == 32 && query.a_space == target::OperandSpace::kRegisters &&
-                   ir::IsLoaded(program.body, gemm.a.buffer);
+  query.a_loaded = absl::EndsWith(gemm.a.buffer->name, kLoadedName);
   const bool named = IsNamed(gemm.a) || IsNamed(gemm.b);
   const ir::Facts facts = named ? NamesIn(program.body) : ir::Facts();
   query.a_part = PartOf(gemm.a, facts);

@@ -27,6 +27,8 @@ struct SharedTile {
 // The note of a launch on a tile, by its name, from which threads load an operand of a product:
 // why. It lies as if wgmma read it.
 inline constexpr char kLoadedTile[] = "loaded:";
+// What ends the name of the fragment that they load it to; no name of a kernel's has a dot.
+inline constexpr char kLoadedName[] = ".loaded";
 
 // What the variables are that `body` binds, each to one value.
 ir::Facts NamesIn(const ir::Stmt& body);

@@ -344,6 +344,7 @@ std::optional<LoadedTf32> LoadTf32(const Arch& arch, const GemmQuery& query) {
   const bool tiles =
       query.a_space == OperandSpace::kShared && query.b_space == OperandSpace::kShared;
   if (!tf32 || !tiles || query.c_space != OperandSpace::kRegisters) return std::nullopt;
+  if (query.policy != WarpPolicy::kSquare) return std::nullopt;  // the kernel says who has what
   if (query.trans_a != query.trans_b || ChooseGemm(arch, query).unit == "wgmma") {
     return std::nullopt;
   }

@@ -46,7 +46,8 @@ struct GemmQuery {
   // A is a sparse form (compiler/ir/sparse.h): k counts what it stands for, its tile has half of
   // it.
   bool sparse = false;
-  // A lies in registers that its threads only load (ir/turnable.h): they may hold it in any way.
+  // A lies in registers to which threads load it for this product, in any order that it wants
+  // (passes/load_operands.h).
   bool a_loaded = false;
 };
 

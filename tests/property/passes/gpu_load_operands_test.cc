@@ -126,6 +126,27 @@ TEST(GpuLoadOperands, SeveralProductsOnOneResult) {
                  false);
 }
 
+// Two elements of a row in one iteration, parts of rows one after the other: easy only where
+// threads hold rows.
+TEST(GpuLoadOperands, RowsThatArePairedStay) {
+  ExpectComputes({.after = "for i, j in T.Parallel(64, 32):\n"
+                           "    c[i, 2 * j] = c[i, 2 * j] * 0.5 - c[i, 2 * j + 1]\n"
+                           "T.copy(c, C[by * 64, bx * 64])"},
+                 false);
+  ExpectComputes({.before = "T.clear(c)\nT.fill(c[:, 0:16], 1.0)"}, false);
+  ExpectComputes({.after = "for i, j in T.Parallel(64, 64):\n"
+                           "    T.atomic_add(C[by * 64 + i, bx * 64 + j], c[i, j])"},
+                 false);
+  ExpectComputes({.gemm = "T.gemm(a, b, c, policy=T.GemmWarpPolicy.FullCol)"}, false);
+}
+
+// 36 rows are no whole atoms of a swizzle: threads load from the tile as it is.
+TEST(GpuLoadOperands, TilesOfNoWholeAtoms) {
+  ExpectComputes({.tiles = "d = T.alloc_shared((36, 64), \"float32\")",
+                  .gemm = "T.copy(b, d[2:34, :])\nT.gemm(a, d[2:34, :], c)"},
+                 true);
+}
+
 TEST(GpuLoadOperands, PartsOfTiles) {
   ExpectComputes({.gemm = "T.gemm(a[:, 0:16], b[0:16, :], c)\nT.gemm(a[:, 16:32], b[16:32, :], c)"},
                  true);
