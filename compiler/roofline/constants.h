@@ -123,9 +123,7 @@ struct GpuConstants {
   // A config that is predicted to need up to so many registers more than there are is legal all the
   // same, for the assembler finds room in some of such cases and spills in the others; its time is
   // taken to be so many times longer. 49: six grains beyond the 255 that a thread addresses.
-  // Of two that take as long the one that has more than so many to spare comes first: what is
-  // counted may be as many too few.
-  double doubtful_registers = 49, spill_factor = 2, tight_factor = 1.002;
+  double doubtful_registers = 49, spill_factor = 2;
   // Of a thread in one, two and three warpgroups that compute beside one that fetches.
   double registers_of_one = 240, registers_of_two = 232, registers_of_three = 160;
   // What a block of a cluster waits for the other, at its start and its end.

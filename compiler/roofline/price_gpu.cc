@@ -442,9 +442,7 @@ Price GpuPricer::Run() {
     const int launch = static_cast<int>(l);
     spare = Min(spare, counted_.Most(launch) - counted_.Wanted(launch));
   }
-  const Num tight =
-      Select(Lt(spare, tape_.Const(kGpu.doubtful_registers)), tape_.Const(kGpu.tight_factor), one_);
-  price.ns = price.ns * Select(Lt(spare, zero_), tape_.Const(kGpu.spill_factor), tight);
+  price.ns = price.ns * Select(Lt(spare, zero_), tape_.Const(kGpu.spill_factor), one_);
   Totals(price);
   return price;
 }

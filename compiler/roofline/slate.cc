@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -12,6 +14,8 @@ namespace {
 // A candidate more than this much slower than the best is never on the slate, but for the default.
 constexpr double kReach = 1.6;
 constexpr double kTie = 1.12;          // ways to run a block that differ less are worth a try
+constexpr double kSame = 1.002;        // prices that tell nothing
+constexpr int64_t kAlike = 16;         // candidates of such that are looked at
 constexpr int64_t kPool = 3000;        // candidates looked at
 constexpr double kLikePenalty = 0.12;  // of an identical config; falls to 0 at kLikeDistance
 constexpr double kLikeDistance = 1.6;  // in doublings, summed over the axes
@@ -123,6 +127,17 @@ int AxisOf(const std::vector<Axis>& axes, Role role) {
   return -1;
 }
 
+// Of the configs that are priced as the best, the first of which no thread may lack registers, as
+// what is counted of them may be too few; the best, where all are doubtful.
+int64_t First(const PricedSpace& space) {
+  const int64_t looked = std::min(space.legal(), kAlike);
+  for (int64_t r = 0; r < looked && space.PredictedAt(r) <= kSame * space.PredictedAt(0); ++r) {
+    const std::vector<std::string> risks = space.HintAt(r).risks;
+    if (std::find(risks.begin(), risks.end(), "spill-near") == risks.end()) return r;
+  }
+  return 0;
+}
+
 // A seat for the best config with each open pass option the other way, where that may be as good.
 void AddOptions(const PricedSpace& space, Slate& slate) {
   const std::vector<std::vector<double>>& pool = slate.pool();
@@ -146,7 +161,7 @@ void AddOptions(const PricedSpace& space, Slate& slate) {
 std::vector<SlateEntry> ChooseSlate(const PricedSpace& space, int top_k, const Config& fallback) {
   if (space.legal() == 0 || top_k <= 0) return {};
   Slate slate(space, top_k);
-  slate.Add(0, "");
+  slate.Add(First(space), "");
   const size_t half = slate.size() / 2;
   while (slate.filled() < half) slate.AddNext();
   if (slate.size() >= 6) {

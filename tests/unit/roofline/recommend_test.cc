@@ -560,6 +560,25 @@ TEST(RecommendTest, Tf32IsPricedOnTensorCores) {
   }
 }
 
+// What is counted of registers may be too few: of configs that are priced alike one of which no
+// thread may lack any comes first.
+TEST(RecommendTest, OfEqualPricesTheFirstHasRegistersToSpare) {
+  const lang::Kernel kernel = TemplateKernel("attention");
+  Request r;
+  r.kernel = &kernel;
+  r.arch = *target::NamedArch("sm_90a");
+  r.arguments = {{"seq_q", "1000"}, {"seq_kv", "1024"},     {"batch", "1"}, {"heads", "4"},
+                 {"kv_heads", "2"}, {"is_causal", "False"}, {"dim", "256"}, {"dtype", "float16"}};
+  const auto answer = Recommend(r);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_THAT(answer->ranked[0].risks, Not(Contains("spill-near")));
+  const double price = answer->ranked[0].predicted_ns;
+  EXPECT_THAT(answer->ranked, Contains(testing::Truly([&](const Hint& h) {
+                return h.predicted_ns == price &&
+                       std::find(h.risks.begin(), h.risks.end(), "spill-near") != h.risks.end();
+              })));
+}
+
 TEST(RecommendTest, ASwizzlePanelIsPriced) {
   const lang::Kernel kernel = TemplateKernel("matmul");
   Request r = MatmulRequest(kernel, 4096, 4096, 4096);
