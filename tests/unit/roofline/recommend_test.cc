@@ -571,7 +571,7 @@ TEST(RecommendTest, OfEqualPricesTheFirstHasRegistersToSpare) {
                  {"kv_heads", "2"}, {"is_causal", "False"}, {"dim", "256"}, {"dtype", "float16"}};
   const auto answer = Recommend(r);
   ASSERT_TRUE(answer.ok()) << answer.status();
-  EXPECT_THAT(answer->ranked[0].risks, Not(Contains("spill-near")));
+  EXPECT_THAT(answer->ranked[0].risks, testing::Not(Contains("spill-near")));
   const double price = answer->ranked[0].predicted_ns;
   EXPECT_THAT(answer->ranked, Contains(testing::Truly([&](const Hint& h) {
                 return h.predicted_ns == price &&
