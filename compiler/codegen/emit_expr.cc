@@ -726,6 +726,7 @@ Value* ExprEmitter::EmitStored(const Expr& e, int lanes) {
 }
 
 Value* ExprEmitter::EmitRawLoad(const ir::Load& e) {
+  if (Value* named = EmitNamed(e)) return named;
   const int lanes = LanesOf(e.indices);
   llvm::Type* storage = StorageType(e.buffer->dtype.with_lanes(lanes));
   const llvm::Align align = AlignOf(e.buffer, e.indices);

@@ -69,6 +69,11 @@ class ExprEmitter {
     (void)access;
     (void)buffer;
   }
+  // What a load gives of a register that has a name in place of an address; null of any other.
+  virtual llvm::Value* EmitNamed(const ir::Load& e) {
+    (void)e;
+    return nullptr;
+  }
   // What the address of an element is known to be a multiple of.
   virtual llvm::Align AlignOf(const ir::Buffer& buffer,
                               const std::vector<ir::Expr>& indices) const {

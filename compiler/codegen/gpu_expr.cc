@@ -8,6 +8,7 @@
 #include "compiler/codegen/cache_policy.h"
 #include "compiler/codegen/emit_math.h"
 #include "compiler/codegen/emit_wide.h"
+#include "compiler/codegen/named_sums.h"
 #include "compiler/ir/analysis.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
@@ -75,6 +76,24 @@ Value* GpuExprEmitter::EmitAddress(const ir::Buffer& buffer, const std::vector<i
     return RegisterAt(b_, element, base, at->getSExtValue());
   }
   return b_.CreateGEP(element, b_.CreateGEP(element, base, offset), known);
+}
+
+void GpuExprEmitter::NameSums(const ir::Buffer& sums, int64_t count) {
+  const std::string name = absl::StrCat("sums", sums_.size(), "_");
+  DeclareSums(*b_.GetInsertBlock()->getParent(), name, count, sums->dtype);
+  sums_[sums.get()] = {name, count};
+}
+
+std::string GpuExprEmitter::NameOfSums(const ir::Buffer& buffer) const {
+  const auto found = sums_.find(buffer.get());
+  return found == sums_.end() ? std::string() : found->second.name;
+}
+
+Value* GpuExprEmitter::EmitNamed(const ir::Load& e) {
+  const auto found = sums_.find(e.buffer.get());
+  if (found == sums_.end()) return nullptr;
+  const auto& [name, count] = found->second;
+  return ReadSum(b_, name, count, StorageType(e.dtype), Emit(e.indices[1]));
 }
 
 void GpuExprEmitter::OnAccess(llvm::Instruction& access, const ir::Buffer& buffer) const {

@@ -32,6 +32,12 @@ class GpuExprEmitter : public ExprEmitter {
   // nothing.
   llvm::Value* CachePolicyOf(const ir::Buffer& buffer);
 
+  // Sums of products, `count` registers a thread, as PTX declares them (named_sums.h): register i
+  // is NameOfSums + i. Once a kernel.
+  void NameSums(const ir::Buffer& sums, int64_t count);
+  // Empty of what is not declared so.
+  std::string NameOfSums(const ir::Buffer& buffer) const;
+
   // What is known of the address when the kernel is compiled comes last, on its own: neighbours are
   // recognised by it.
   llvm::Value* EmitAddress(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices) override;
@@ -39,6 +45,7 @@ class GpuExprEmitter : public ExprEmitter {
 
  protected:
   void OnAccess(llvm::Instruction& access, const ir::Buffer& buffer) const override;
+  llvm::Value* EmitNamed(const ir::Load& e) override;
   llvm::Align AlignOf(const ir::Buffer& buffer,
                       const std::vector<ir::Expr>& indices) const override;
   const char* target() const override { return "GPU"; }
@@ -70,6 +77,11 @@ class GpuExprEmitter : public ExprEmitter {
   const ir::CacheHint* HintOn(const ir::Buffer& buffer) const;
 
   std::map<std::string, ir::CacheHint> hints_;
+  struct Sums {
+    std::string name;
+    int64_t count;
+  };
+  std::map<const ir::BufferNode*, Sums> sums_;
   std::map<std::string, llvm::Value*> policies_;  // by the hint's text
 };
 

@@ -1,9 +1,9 @@
 #include "compiler/codegen/gpu_stmt.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/codegen/unrolled.h"
 #include "compiler/ir/shared_use.h"
 #include "compiler/ir/visit.h"
 #include "llvm/IR/InlineAsm.h"
@@ -16,98 +16,7 @@ namespace {
 using ir::Expr;
 using llvm::Value;
 
-constexpr unsigned kGlobalSpace = 1;     // of NVPTX; tables may pass the 64 KiB of constant memory
-constexpr int64_t kMostUnrolled = 1024;  // iterations of one loop
-// Stores of a loop that is unrolled for speed alone: what it loads from tensors is then on its way
-// at once; what it computes from elsewhere would only wait in registers.
-constexpr int64_t kMostFetched = 64, kMostComputed = 32;
-// Of a loop that is unrolled for the registers that it indexes, beyond so few steps. No loop of the
-// templates has as many. A product is many instructions.
-constexpr int64_t kFewSteps = 16, kMostNodes = 1 << 15, kNodesOfInstruction = 64;
-
-bool IsOwn(const ir::Buffer& b) {
-  return b->scope == ir::Scope::kRegister || b->scope == ir::Scope::kLocal ||
-         b->scope == ir::Scope::kFragment;
-}
-
-// No loops inside, and few stores in all.
-bool IsSmall(const ir::For& loop, int64_t trips) {
-  bool loops = false, fetches = false;
-  int64_t stores = 0;
-  ir::Walk(
-      loop.body,
-      [&](const ir::Stmt& x) {
-        loops |= x.kind() == ir::StmtKind::kFor || x.kind() == ir::StmtKind::kWhile;
-        stores += x.kind() == ir::StmtKind::kStore ? 1 : 0;
-        return !loops;
-      },
-      [&](const Expr& e) {
-        const auto* load = e.As<ir::Load>();
-        fetches |= load != nullptr && load->buffer->scope == ir::Scope::kGlobal;
-        return true;
-      });
-  return !loops && stores * trips <= (fetches ? kMostFetched : kMostComputed);
-}
-
-// Whether registers are indexed with the loop's variable, or with what is bound to it.
-bool IndexesRegisters(const ir::For& loop) {
-  std::unordered_set<const ir::ExprNode*> depends = {loop.axes[0].var.get()};
-  const auto uses = [&](const Expr& e) {
-    bool found = false;
-    ir::Walk(e, [&](const Expr& x) {
-      found |= depends.count(x.get()) > 0;
-      return !found;
-    });
-    return found;
-  };
-  bool indexes = false;
-  const auto check = [&](const ir::Buffer& b, const std::vector<Expr>& indices) {
-    indexes |= IsOwn(b) && std::any_of(indices.begin(), indices.end(), uses);
-  };
-  ir::Walk(
-      loop.body,
-      [&](const ir::Stmt& s) {
-        if (const auto* bind = s.As<ir::Bind>(); bind != nullptr && uses(bind->value)) {
-          depends.insert(bind->var.get());
-        }
-        if (const auto* store = s.As<ir::Store>()) check(store->buffer, store->indices);
-        return !indexes;
-      },
-      [&](const Expr& e) {
-        if (const auto* load = e.As<ir::Load>()) check(load->buffer, load->indices);
-        return !indexes;
-      });
-  return indexes;
-}
-
-// Nodes of a statement once loops that index registers are unrolled, if they are few.
-int64_t NodesOf(const ir::Stmt& s) {
-  int64_t nodes = 0;
-  ir::Walk(
-      s,
-      [&](const ir::Stmt& x) {
-        nodes += x.kind() == ir::StmtKind::kInstruct ? kNodesOfInstruction : 1;
-        const auto* loop = x.As<ir::For>();
-        if (loop == nullptr) return true;
-        const int64_t trips = ir::ConstInt(loop->axes[0].extent).value_or(1);
-        const int64_t inside = NodesOf(loop->body) * (IndexesRegisters(*loop) ? trips : 1);
-        nodes = std::min(nodes + inside, kMostNodes + 1);
-        return false;
-      },
-      [&](const Expr&) {
-        ++nodes;
-        return true;
-      });
-  return nodes;
-}
-
-// Many steps of much work each, such as those of a pipelined loop that looks up what threads keep
-// for each of them: unrolled they would fill the instruction caches and take minutes to compile;
-// what they index lies in local memory instead.
-bool IsTooLong(const ir::For& loop, int64_t trips) {
-  return trips > kFewSteps && trips * NodesOf(loop.body) > kMostNodes;
-}
-
+constexpr unsigned kGlobalSpace = 1;  // of NVPTX; tables may pass the 64 KiB of constant memory
 }  // namespace
 
 void GpuStmtEmitter::Emit(const ir::Stmt& s) {
@@ -163,11 +72,23 @@ void GpuStmtEmitter::EmitPart(const ir::OnThreads& part) {
   instruct_.SetPart(around);
 }
 
+bool GpuStmtEmitter::HoldsNamedProducts(const ir::Stmt& s) const {
+  bool holds = false;
+  ir::Walk(s, [&](const ir::Stmt& inner) {
+    const auto* x = inner.As<ir::Instruct>();
+    holds |= x != nullptr && x->op == ir::Instruction::kWgmma &&
+             named_.count(x->regions[0].buffer.get()) > 0;
+    return !holds;
+  });
+  return holds;
+}
+
 void GpuStmtEmitter::OnLatch(const ir::For& loop, llvm::BranchInst* latch) {
-  const auto trips = ir::ConstInt(loop.axes[0].extent);
-  if (!trips || *trips > kMostUnrolled) return;
-  const bool is_short = depth_ == 1 && IsSmall(loop, *trips);
-  if (!is_short && (!IndexesRegisters(loop) || IsTooLong(loop, *trips))) return;
+  const bool is_short = depth_ == 1 && UnrollsForSpeed(loop);
+  const bool unrolls = is_short || UnrollsForRegisters(loop);
+  // Without their sums products look small to LLVM, which would repeat them.
+  if (!unrolls && !HoldsNamedProducts(loop.body)) return;
+  if (!unrolls) return KeepAsLoop(*latch);
   llvm::LLVMContext& context = b_.getContext();
   llvm::Metadata* full =
       llvm::MDNode::get(context, llvm::MDString::get(context, "llvm.loop.unroll.full"));
@@ -215,6 +136,7 @@ void GpuStmtEmitter::EmitAlloc(const ir::Alloc& alloc) {
         elements /= std::max<int64_t>(1, *ir::ConstInt(buffer.shape[0]));
         place.strides[0] = b_.getInt64(0);
       }
+      if (named_.count(&buffer) > 0) return gpu_exprs_.NameSums(alloc.buffer, elements);
       place.base = OnStack(element, elements, 16);
   }
   exprs_.BindBuffer(alloc.buffer, place);

@@ -8,10 +8,9 @@
 #ifndef KILN_COMPILER_CODEGEN_GPU_STMT_H_
 #define KILN_COMPILER_CODEGEN_GPU_STMT_H_
 
-#include <unordered_map>
-
 #include "compiler/codegen/emit_control.h"
 #include "compiler/codegen/gpu_instruct.h"
+#include "compiler/codegen/named_sums.h"
 #include "compiler/ir/analysis.h"
 
 namespace kiln::codegen {
@@ -19,13 +18,15 @@ namespace kiln::codegen {
 class GpuStmtEmitter : public ControlEmitter {
  public:
   // `shared`: the block's shared memory (addrspace 3); `thread`: this thread of the block (i32);
-  // `groups`: WgmmaGroups of the body.
+  // `body`: what will be emitted.
   GpuStmtEmitter(llvm::IRBuilder<>& builder, GpuExprEmitter& exprs, llvm::Value* shared,
-                 llvm::Value* thread, int64_t threads, const TensorMaps& maps, int64_t groups)
+                 llvm::Value* thread, int64_t threads, const TensorMaps& maps, const ir::Stmt& body)
       : ControlEmitter(builder, exprs),
+        gpu_exprs_(exprs),
         shared_(shared),
         thread_(thread),
-        instruct_(builder, exprs, thread, threads, maps, groups) {}
+        instruct_(builder, exprs, thread, threads, maps, WgmmaGroups(body)),
+        named_(SumsToName(body)) {}
 
   // Of a block of a cluster: what its rank is, in terms of the grid's axes.
   void SetOwnRank(const ir::Launch& launch, const ir::Expr& rank) {
@@ -42,6 +43,7 @@ class GpuStmtEmitter : public ControlEmitter {
 
  private:
   void EmitThreads(const ir::For& loop);
+  bool HoldsNamedProducts(const ir::Stmt& s) const;
   void EmitPart(const ir::OnThreads& part);
   void EmitAlloc(const ir::Alloc& alloc);
   void EmitStore(const ir::Store& store);
@@ -50,9 +52,11 @@ class GpuStmtEmitter : public ControlEmitter {
   void EmitAssert(const ir::Assert& check);
   llvm::Value* ConstantTable(const ir::BufferNode& buffer);
 
+  GpuExprEmitter& gpu_exprs_;
   llvm::Value* shared_;
   llvm::Value* thread_;
   GpuInstructEmitter instruct_;
+  const std::set<const ir::BufferNode*> named_;
   ir::Expr own_rank_;
   ir::Facts facts_;
   int64_t shared_bytes_ = 0;

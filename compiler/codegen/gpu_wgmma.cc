@@ -1,5 +1,6 @@
 // wgmma (PTX 9.7.15): products by whole warpgroups, which go on while their threads do. A product
-// is one piece of PTX: the sums, some hundred registers, go in and out of it once.
+// is one piece of PTX: the sums, some hundred registers, go in and out of it once, or are known to
+// PTX by name (named_sums.h).
 //
 // The steps of a product of many sums are a loop: an assembler's time goes by the registers that it
 // reads, and a loop of four steps takes a third less than four instructions one after the other.
@@ -27,6 +28,7 @@ constexpr int64_t kAtomRows = 8;
 constexpr int64_t kFewestSteps = 4;  // of a loop
 constexpr int64_t kManySums = 96;    // of a thread
 constexpr int64_t kMostGroups = 7;   // that a wait leaves
+constexpr char kOperand[] = "$";     // of inline PTX
 
 // A matrix descriptor without its address (9.7.15.5.1.2): strides in units of 16 bytes, and the
 // swizzle. Along the operand's contiguous dimension panels repeat, along the other one atoms.
@@ -102,13 +104,14 @@ int64_t GroupsOf(const ir::Instruct& x) {
 // A product's text, and what it takes beside the sums.
 class WgmmaWriter {
  public:
+  // Register i of the sums is `sums` + i; `packed` values are in each.
   WgmmaWriter(llvm::IRBuilder<>& b, const WgmmaShape& shape, std::string opcode,
-              std::string immediates, int64_t sums, int64_t packed)
+              std::string immediates, std::string sums, int64_t packed)
       : b_(b),
         shape_(shape),
         opcode_(std::move(opcode)),
         immediates_(std::move(immediates)),
-        sums_(sums),
+        sums_(std::move(sums)),
         packed_(packed) {}
 
   // Where a warpgroup's part begins: `part` rows (columns) of the grid of warpgroups further on.
@@ -179,7 +182,8 @@ class WgmmaWriter {
   std::string Take(Value* value, const char* constraint) {
     args_.push_back(value);
     constraints_.push_back(constraint);
-    return absl::StrCat("$", 2 * sums_ + static_cast<int64_t>(args_.size()) - 1);
+    const int64_t sums = sums_ == kOperand ? 2 * shape_.sums / packed_ : 0;  // out and in
+    return absl::StrCat(kOperand, sums + static_cast<int64_t>(args_.size()) - 1);
   }
 
   Value* Descriptor(const Operand& x, Value* part, int64_t own, int64_t outer, int64_t step) {
@@ -214,7 +218,7 @@ class WgmmaWriter {
     const int64_t slot = (m / kRows * (shape_.own_n / 2) + n / 2) / packed_;
     std::vector<std::string> names;
     for (int64_t i = 0; i < shape_.columns / 2 / packed_; ++i) {
-      names.push_back(absl::StrCat("$", slot + i));
+      names.push_back(absl::StrCat(sums_, slot + i));
     }
     return absl::StrCat(opcode_, " {", absl::StrJoin(names, ", "), "}, ", left, ", ", right, ", ",
                         keeps, immediates_, ";\n");
@@ -222,8 +226,8 @@ class WgmmaWriter {
 
   llvm::IRBuilder<>& b_;
   const WgmmaShape& shape_;
-  const std::string opcode_, immediates_;
-  const int64_t sums_, packed_;  // registers; values in one of them
+  const std::string opcode_, immediates_, sums_;
+  const int64_t packed_;
   Operand a_, b_tile_;
   Value* a_registers_ = nullptr;
   Value *grid_row_ = nullptr, *grid_column_ = nullptr;
@@ -257,7 +261,9 @@ void GpuInstructEmitter::EmitWgmma(const ir::Instruct& x) {
   const WgmmaShape shape(x);
   KILN_CHECK(shape.groups * kWarpgroup == part_.count);
   const bool is_int = c->dtype.is_int();
-  const Registers sums = SumsOf(c, shape.sums);
+  const std::string name = exprs_.NameOfSums(c);
+  std::vector<Registers> sums;
+  if (name.empty()) sums.push_back(SumsOf(c, shape.sums));
   const int64_t packed = c->dtype == kFloat16 ? 2 : 1;
   std::string immediates = is_int ? "" : ", 1, 1";  // signs, and which operands are transposed
   if (shape.type.bits == 16 && !shape.from_registers) {
@@ -269,9 +275,9 @@ void GpuInstructEmitter::EmitWgmma(const ir::Instruct& x) {
       b_, shape,
       absl::StrCat("wgmma.mma_async.sync.aligned.m64n", shape.columns, "k", shape.step, sum_type,
                    PtxType(shape.type), ".", PtxType(x.regions[2].buffer->dtype)),
-      std::move(immediates), sums.count, packed);
+      std::move(immediates), name.empty() ? kOperand : name, packed);
 
-  std::vector<Registers> touched = {sums};
+  std::vector<Registers> touched = sums;
   Value* from = b_.CreateSub(thread_, b_.getInt32(static_cast<uint32_t>(part_.first)));
   Value* group = b_.CreateUDiv(from, b_.getInt32(kWarpgroup));
   Value* rows_of_grid = b_.getInt32(static_cast<uint32_t>(shape.rows));
@@ -287,13 +293,14 @@ void GpuInstructEmitter::EmitWgmma(const ir::Instruct& x) {
   if (groups_ == 1) AsmOn("wgmma.fence.sync.aligned;", touched);
   Value* keeps = b_.CreateNot(exprs_.Emit(x.args[0]));
   const std::string text = groups_ > 1 ? writer.Loop(keeps) : writer.Apart(keeps);
-  AsmOn(text, {sums}, writer.constraints(), writer.args());
+  AsmOn(text, sums, writer.constraints(), writer.args());
 }
 
 // What is looked at after the wait comes out of it; sums of products that go on are left alone.
 void GpuInstructEmitter::EmitWgmmaWait(const ir::Instruct& x) {
   std::vector<Registers> ended;
   for (const ir::Region& r : x.regions) {
+    if (!exprs_.NameOfSums(r.buffer).empty()) continue;
     ended.push_back(SumsOf(r.buffer, *ir::ConstInt(r.buffer->shape[1])));
   }
   if (NoteOf(x, "late") != 0) EndBlock();

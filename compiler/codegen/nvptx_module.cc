@@ -97,7 +97,7 @@ class NvptxBuilder {
     b.SetInsertPoint(body);
     MeetNeighbours(b, *kernel);
     BindBlockIndices(b, exprs, launch, b.CreateZExt(block, b.getInt64Ty()));
-    GpuStmtEmitter stmts(b, exprs, shared_, thread, *threads, maps, WgmmaGroups(launch.body));
+    GpuStmtEmitter stmts(b, exprs, shared_, thread, *threads, maps, launch.body);
     if (kernel->cluster > 1 && launch.annotations.count(ir::kSharesMemory) > 0) {
       const ir::Expr& x = launch.grid[0].var;
       stmts.SetOwnRank(launch, FloorMod(x, ir::MakeInt(kernel->cluster, x.dtype())));

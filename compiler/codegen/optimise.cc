@@ -1,6 +1,7 @@
 #include "compiler/codegen/optimise.h"
 
 #include "compiler/codegen/cache_policy.h"
+#include "compiler/codegen/named_sums.h"
 #include "llvm/Analysis/LoopInfo.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/Instructions.h"
@@ -63,6 +64,13 @@ struct CachePolicyPass : llvm::PassInfoMixin<CachePolicyPass> {
     merge.addPass(llvm::LoadStoreVectorizerPass());
     merge.run(function, analyses);
     LowerPolicies(function);
+    return llvm::PreservedAnalyses::none();
+  }
+};
+
+struct NamedSumsPass : llvm::PassInfoMixin<NamedSumsPass> {
+  static llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager&) {
+    LowerNamedSums(function);
     return llvm::PreservedAnalyses::none();
   }
 };
@@ -134,6 +142,7 @@ void OptimiseGpu(llvm::Module& module, llvm::TargetMachine& machine) {
   passes.addPass(llvm::ADCEPass());
   passes.addPass(llvm::InferAlignmentPass());  // what neighbouring accesses are merged by
   passes.addPass(CachePolicyPass());
+  passes.addPass(NamedSumsPass());
   llvm::ModulePassManager whole;
   whole.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(passes)));
   whole.addPass(llvm::GlobalDCEPass());  // tables that only constants looked up

@@ -3,9 +3,9 @@
 
     tests/gpu/compare_ptx.py OLD NEW [--arch sm_90a]     (OLD, NEW: programs, build/bin/kilnc)
 
-Prints how many kernels differ, instructions of PTX in all, and of those that differ what ptxas makes of
-them: registers, spills, refusals. A device's results may be carried over a change that leaves all the same.
-Exit code 1 when some differ."""
+Prints how many kernels differ in PTX, how many of those in what ptxas makes of them, and of these the
+instructions of PTX, registers, spills, refusals. A device's results may be carried over a change that leaves
+the machine code of all the same. Exit code 1 when some code differs."""
 import argparse
 import concurrent.futures
 import os
@@ -27,14 +27,15 @@ def instructions(ptx):
 
 
 def assembled(path, arch):
-    """(registers, bytes spilled), or why ptxas refuses it."""
-    result = subprocess.run(["ptxas", f"-arch={arch}", "-v", "-o", os.devnull, path],
+    """(registers, bytes spilled, the cubin), or why ptxas refuses it."""
+    cubin = path + ".cubin"
+    result = subprocess.run(["ptxas", f"-arch={arch}", "-v", "-o", cubin, path],
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if result.returncode:
         return result.stdout.splitlines()[0]
     registers = re.findall(r"Used (\d+) registers", result.stdout)
     spilled = re.findall(r"(\d+) bytes spill", result.stdout)
-    return max(map(int, registers), default=0), sum(map(int, spilled))
+    return max(map(int, registers), default=0), sum(map(int, spilled)), pathlib.Path(cubin).read_bytes()
 
 
 def emit_all(folder, kilnc, arch, pool):
@@ -49,16 +50,18 @@ def emit_all(folder, kilnc, arch, pool):
             for name, (case, job) in jobs.items()}
 
 
-def tell(changed, old, new):
-    """What the assembler makes of the kernels that differ."""
-    numbers = [(name, a, b) for name, a, b in zip(changed, old, new)]
+def tell(others, old, new):
+    """What the assembler makes of the kernels that differ, [(name, by the old kilnc, by the new one)]."""
+    numbers = [(name, *(x[:2] if isinstance(x, tuple) else x for x in both)) for name, *both in others]
     sound = [(a, b) for _, a, b in numbers if isinstance(a, tuple) and isinstance(b, tuple)]
+    print(f"instructions of PTX: {sum(instructions(old[name]) for name, _, _ in others)} -> "
+          f"{sum(instructions(new[name]) for name, _, _ in others)}")
     print(f"registers: {sum(b[0] < a[0] for a, b in sound)} kernels fewer, "
           f"{sum(b[0] > a[0] for a, b in sound)} more")
     worse = [(name, a, b) for name, a, b in numbers
              if not isinstance(b, tuple) or (isinstance(a, tuple) and b[1] > a[1])]
     print(f"spills or refusals: {len(worse)} kernels worse")
-    for name, a, b in worse[:LISTED]:
+    for name, a, b in (worse or numbers)[:LISTED]:
         print(f"  {name}: {a} -> {b}")
 
 
@@ -74,17 +77,18 @@ def main():
         old, new = (emit_all(folder, kilnc, options.arch, pool)
                     for folder, kilnc in zip(folders, (options.old, options.new)))
         changed = [name for name in old if old[name] != new[name]]
-        print(f"{len(old)} kernels for {options.arch}, {len(changed)} differ")
-        if not changed:
-            return 0
-        print(f"instructions of PTX: {sum(map(instructions, old.values()))} -> "
-              f"{sum(map(instructions, new.values()))}")
+        print(f"{len(old)} kernels for {options.arch}, the PTX of {len(changed)} differs")
 
         def of(folder, name):
             which, case = name.split("/", 1)
             return str(folder / which / f"{case.replace('/', '_')}.asm")
-        tell(changed, *(list(pool.map(lambda name, at=folder: assembled(of(at, name), options.arch),
-                                      changed)) for folder in folders))
+        made = [list(pool.map(lambda name, at=folder: assembled(of(at, name), options.arch), changed))
+                for folder in folders]
+        others = [(name, a, b) for name, a, b in zip(changed, *made) if a != b]
+        print(f"the machine code of {len(others)} differs")
+        if not others:
+            return 0
+        tell(others, old, new)
     return 1
 
 
