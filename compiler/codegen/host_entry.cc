@@ -1,6 +1,7 @@
 #include "compiler/codegen/host_entry.h"
 
 #include "compiler/codegen/runtime/kiln_launch.h"
+#include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/Module.h"
 
 namespace kiln::codegen {
@@ -11,6 +12,28 @@ using llvm::Value;
 HostEntry::HostEntry(const ir::Program& program, const std::string& symbol, llvm::Module& module,
                      int64_t alignment)
     : program_(program), symbol_(symbol), module_(module), alignment_(alignment), slots_(program) {}
+
+namespace {
+
+bool IsWord(DType type) { return type.is_int() && type.is_scalar() && type.bits >= 32; }
+
+// The operation on values of the type that says whether the result is one.
+llvm::Intrinsic::ID WithOverflow(ir::BinaryOp op, DType type) {
+  const bool is_signed = !type.is_uint();
+  switch (op) {
+    case ir::BinaryOp::kAdd:
+      return is_signed ? llvm::Intrinsic::sadd_with_overflow : llvm::Intrinsic::uadd_with_overflow;
+    case ir::BinaryOp::kSub:
+      return is_signed ? llvm::Intrinsic::ssub_with_overflow : llvm::Intrinsic::usub_with_overflow;
+    case ir::BinaryOp::kMul:
+    case ir::BinaryOp::kShl:  // by so much that it is a multiplication
+      return is_signed ? llvm::Intrinsic::smul_with_overflow : llvm::Intrinsic::umul_with_overflow;
+    default:
+      return llvm::Intrinsic::not_intrinsic;
+  }
+}
+
+}  // namespace
 
 absl::Status HostEntry::Build() {
   DeclareEntry();
@@ -88,17 +111,64 @@ void HostEntry::EmitPrologue(llvm::IRBuilder<>& b, ExprEmitter& exprs) {
   for (const ir::Buffer& w : slots_.workspaces()) {
     b.CreateStore(llvm::Constant::getNullValue(b.getPtrTy()), SlotAddress(b, slots_.SlotOf(w)));
   }
+  for (const ir::Param& p : program_.params) {
+    if (p.kind != ir::Param::kTensor) continue;
+    for (const Expr& extent : p.buffer->shape) CheckSize(b, exprs, extent);
+    for (const Expr& stride : p.buffer->strides) CheckSize(b, exprs, stride);
+  }
+}
+
+void HostEntry::CheckSize(llvm::IRBuilder<>& b, ExprEmitter& exprs, const Expr& size) {
+  Value* overflows = Overflows(b, exprs, size);
+  if (llvm::isa<llvm::Constant>(overflows)) return;
+  StopUnless(b, b.CreateNot(overflows), b.getInt32(KILN_ERROR_ARGUMENT));
+}
+
+Value* HostEntry::Overflows(llvm::IRBuilder<>& b, ExprEmitter& exprs, const Expr& e) {
+  const auto inside = [&](const Expr& operand) { return Overflows(b, exprs, operand); };
+  if (const auto bound = overflows_.find(e.get()); bound != overflows_.end()) return bound->second;
+  if (const auto* x = e.As<ir::Select>()) {
+    Value* chosen = b.CreateSelect(exprs.Emit(x->condition), inside(x->a), inside(x->b));
+    return b.CreateOr(inside(x->condition), chosen);
+  }
+  if (const auto* x = e.As<ir::Cast>()) {
+    Value* before = inside(x->a);
+    const bool narrows = IsWord(e.dtype()) && IsWord(x->a.dtype());
+    if (!narrows || x->a.dtype().bits <= e.dtype().bits) return before;
+    return b.CreateOr(before, b.CreateICmpNE(exprs.EmitIndex(e), exprs.EmitIndex(x->a)));
+  }
+  const auto* x = e.As<ir::Binary>();
+  if (x == nullptr) return b.getFalse();
+  Value* right = inside(x->b);
+  if (x->op == ir::BinaryOp::kAnd) right = b.CreateAnd(exprs.Emit(x->a), right);
+  if (x->op == ir::BinaryOp::kOr) right = b.CreateAnd(b.CreateNot(exprs.Emit(x->a)), right);
+  Value* before = b.CreateOr(inside(x->a), right);
+  const auto op = WithOverflow(x->op, e.dtype());
+  if (op == llvm::Intrinsic::not_intrinsic || !IsWord(e.dtype())) return before;
+  Value* by = exprs.Emit(x->b);
+  if (x->op == ir::BinaryOp::kShl) by = b.CreateShl(llvm::ConstantInt::get(by->getType(), 1), by);
+  Value* both = b.CreateBinaryIntrinsic(op, exprs.Emit(x->a), by);
+  return b.CreateOr(before, b.CreateExtractValue(both, 1));
+}
+
+void HostEntry::EmitBind(llvm::IRBuilder<>& b, ExprEmitter& exprs, const ir::Bind& bind) {
+  exprs.BindVar(bind.var, exprs.Emit(bind.value));
+  b.CreateStore(exprs.EmitIndex(bind.var), SlotAddress(b, slots_.SlotOf(bind.var)));
+  overflows_[bind.var.get()] = Overflows(b, exprs, bind.value);
 }
 
 void HostEntry::EmitHost(llvm::IRBuilder<>& b, ExprEmitter& exprs, const ir::Stmt& s) {
-  if (const auto* launch = s.As<ir::Launch>()) return EmitLaunch(b, exprs, *launch);
-  if (const auto* alloc = s.As<ir::Alloc>()) return EmitWorkspace(b, exprs, alloc->buffer);
-  if (const auto* bind = s.As<ir::Bind>()) {
-    exprs.BindVar(bind->var, exprs.Emit(bind->value));
-    b.CreateStore(exprs.EmitIndex(bind->var), SlotAddress(b, slots_.SlotOf(bind->var)));
-    return;
+  if (const auto* launch = s.As<ir::Launch>()) {
+    for (const ir::Axis& axis : launch->grid) CheckSize(b, exprs, axis.extent);
+    return EmitLaunch(b, exprs, *launch);
   }
+  if (const auto* alloc = s.As<ir::Alloc>()) {
+    for (const Expr& extent : alloc->buffer->shape) CheckSize(b, exprs, extent);
+    return EmitWorkspace(b, exprs, alloc->buffer);
+  }
+  if (const auto* bind = s.As<ir::Bind>()) return EmitBind(b, exprs, *bind);
   if (const auto* check = s.As<ir::Assert>()) {
+    CheckSize(b, exprs, check->condition);
     return StopUnless(b, exprs.Emit(check->condition), b.getInt32(KILN_ERROR_ARGUMENT));
   }
   Fail(

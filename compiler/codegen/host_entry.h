@@ -3,6 +3,7 @@
 //
 //   int32 symbol(launch, A, B, int64 n) {
 //     if (!A || !B || n < 0) return KILN_ERROR_ARGUMENT;
+//     if (2 * n is no int32) return KILN_ERROR_ARGUMENT;  // an extent of a tensor or of the grid
 //     slots = {A, B, n, &error};
 //     if (r = <launch>(...)) return r;      // what the target makes of it
 //     return error;
@@ -11,6 +12,7 @@
 #define KILN_COMPILER_CODEGEN_HOST_ENTRY_H_
 
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "compiler/codegen/launch_slots.h"
@@ -54,6 +56,12 @@ class HostEntry {
   void DeclareEntry();
   void EmitPrologue(llvm::IRBuilder<>& b, ExprEmitter& exprs);
   void EmitHost(llvm::IRBuilder<>& b, ExprEmitter& exprs, const ir::Stmt& s);
+  void EmitBind(llvm::IRBuilder<>& b, ExprEmitter& exprs, const ir::Bind& bind);
+  // Leaves with KILN_ERROR_ARGUMENT where an operation that a size, or what is demanded of sizes,
+  // is computed by has a result that is no value of its type.
+  void CheckSize(llvm::IRBuilder<>& b, ExprEmitter& exprs, const ir::Expr& size);
+  // Whether there is one among those that the value is computed by (i1).
+  llvm::Value* Overflows(llvm::IRBuilder<>& b, ExprEmitter& exprs, const ir::Expr& e);
   void EmitWorkspace(llvm::IRBuilder<>& b, ExprEmitter& exprs, const ir::Buffer& buffer);
   void EmitEpilogue(llvm::IRBuilder<>& b);
 
@@ -66,6 +74,7 @@ class HostEntry {
   llvm::Function* entry_ = nullptr;
   llvm::Value* error_ = nullptr;
   llvm::Value* array_ = nullptr;
+  std::unordered_map<const ir::ExprNode*, llvm::Value*> overflows_;  // of host variables
   absl::Status status_;
 };
 

@@ -57,6 +57,12 @@ bool Uses(const Stmt& s, const Expr& var) {
 bool ReadsMemory(const Expr& e) { return Contains(e, IsLoad); }
 bool ReadsMemory(const Stmt& s) { return Contains(s, IsLoad); }
 
+bool EvaluatesAll(const Expr& e) {
+  const auto* x = e.As<Binary>();
+  const bool either = x != nullptr && (x->op == BinaryOp::kAnd || x->op == BinaryOp::kOr);
+  return !either && e.kind() != ExprKind::kSelect;
+}
+
 bool IsLarge(const Expr& e) {
   constexpr int kMany = 256;
   int nodes = 0;

@@ -56,13 +56,6 @@ bool SameTerms(const LinearForm& a, const LinearForm& b) {
       [](const auto& x, const auto& y) { return x.second == y.second && Same(x.first, y.first); });
 }
 
-// Whether all operands have a value where the expression has one.
-bool AlwaysEvaluates(const Expr& e) {
-  const auto* x = e.As<Binary>();
-  const bool either = x != nullptr && (x->op == BinaryOp::kAnd || x->op == BinaryOp::kOr);
-  return !either && e.kind() != ExprKind::kSelect;
-}
-
 bool IsComparisonOfInts(const Binary& x) {
   return IsComparison(x.op) && !x.a.dtype().is_float() && x.a.dtype().is_scalar();
 }
@@ -227,7 +220,7 @@ class Simplifier : public Mutator {
       if (form.terms.size() == 1 && form.constant == 0 && Same(form.terms[0].first, atom)) {
         found |= k > 0 ? k <= form.terms[0].second : k >= form.terms[0].second;
       }
-      return !found && AlwaysEvaluates(e);
+      return !found && EvaluatesAll(e);
     });
     return found;
   }

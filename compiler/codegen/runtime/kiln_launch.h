@@ -35,8 +35,9 @@ typedef struct kiln_launch {
 
 enum {
   KILN_OK = 0,
-  KILN_ERROR_ARGUMENT = -1,    /* a null or misaligned pointer, or a dimension that is out of
-                                 range or that the kernel does not take (T.assume) */
+  KILN_ERROR_ARGUMENT = -1,    /* a null or misaligned pointer, a dimension that is out of range
+                                 or that the kernel does not take (T.assume), or dimensions of
+                                 which a tensor's or the grid's extent is more than its type has */
   KILN_ERROR_MEMORY = -2,      /* scratch memory could not be allocated */
   KILN_ERROR_ASSERT = -3,      /* a run-time assertion of the kernel failed */
   KILN_ERROR_UNSUPPORTED = -4, /* the processor lacks what the artifact was compiled

@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "compiler/codegen/runtime/kiln_launch.h"
 #include "compiler/roofline/recommend.h"
 
@@ -546,6 +547,40 @@ TEST_F(GpuAssemble, TurnsOverTilesDivideNothing) {
   EXPECT_TRUE(absl::StrContains(*ptx, "setmaxnreg"));
 }
 
+// What a kernel that copies rows makes of sizes, compiled for the machine at hand.
+class Copied {
+ public:
+  Copied(const char* text, const char* arch) {
+    codegen::CompileInput input;
+    input.kernel_source = text;
+    input.arch_record = target::ToText(*target::NamedArch(arch));
+    const auto out = codegen::CompileKernel(input);
+    EXPECT_TRUE(out.ok()) << out.status();
+    if (!out.ok()) return;
+    const std::string path = testing::TempDir() + "/sizes_" + arch + ".so";
+    std::ofstream(path, std::ios::binary) << out->shared_object;
+    library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    EXPECT_NE(library_, nullptr) << dlerror();
+    if (library_ != nullptr) {
+      entry_ = reinterpret_cast<Entry>(dlsym(library_, out->name.c_str()));
+    }
+  }
+  ~Copied() {
+    if (library_ != nullptr) dlclose(library_);
+  }
+
+  int32_t operator()(int64_t m, int64_t n) {
+    EXPECT_NE(entry_, nullptr);
+    return entry_ == nullptr ? KILN_OK : entry_(nullptr, a_, c_, m, n);
+  }
+
+ private:
+  using Entry = int32_t (*)(const void*, const float*, float*, int64_t, int64_t);
+  void* library_ = nullptr;
+  Entry entry_ = nullptr;
+  alignas(64) float a_[128] = {1}, c_[128] = {};
+};
+
 // The launcher looks at sizes before it looks for a GPU.
 TEST_F(GpuAssemble, SizesThatTheKernelDoesNotTakeAreRefused) {
   constexpr char kText[] = R"(
@@ -564,23 +599,84 @@ def copied():
     return main
 )";
   for (const char* arch : {"sm_90a", "x86-64-v3"}) {
-    codegen::CompileInput input;
-    input.kernel_source = kText;
-    input.arch_record = target::ToText(*target::NamedArch(arch));
-    const auto out = codegen::CompileKernel(input);
-    ASSERT_TRUE(out.ok()) << out.status();
-    const std::string path = testing::TempDir() + "/sizes_" + arch + ".so";
-    std::ofstream(path, std::ios::binary) << out->shared_object;
-    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    ASSERT_NE(library, nullptr) << dlerror();
-    using Entry = int32_t (*)(const void*, const float*, float*, int64_t, int64_t);
-    const auto entry = reinterpret_cast<Entry>(dlsym(library, out->name.c_str()));
-    ASSERT_NE(entry, nullptr);
-    alignas(64) float a[128] = {1}, c[128] = {};
-    EXPECT_EQ(entry(nullptr, a, c, 2, 62), KILN_ERROR_ARGUMENT);
-    EXPECT_EQ(entry(nullptr, a, c, 2, -4), KILN_ERROR_ARGUMENT);
-    EXPECT_NE(entry(nullptr, a, c, 2, 64), KILN_ERROR_ARGUMENT);
-    dlclose(library);
+    Copied run(kText, arch);
+    EXPECT_EQ(run(2, 62), KILN_ERROR_ARGUMENT);
+    EXPECT_EQ(run(2, -4), KILN_ERROR_ARGUMENT);
+    EXPECT_NE(run(2, 64), KILN_ERROR_ARGUMENT);
+  }
+}
+
+// Extents are computed in 32 bits: what is more would be taken for another size.
+TEST_F(GpuAssemble, SizesOfWhichAnExtentHasNoValueAreRefused) {
+  constexpr char kText[] = R"(
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def copied():
+    M, N = T.dynamic("M, N")
+    @T.prim_func
+    def main(A: T.Tensor((M * N,), "float32"), C: T.Tensor((M * N,), "float32")):
+        with T.Kernel(T.ceildiv(M * N, 64), threads=64) as b:
+            for j in T.Parallel(64):
+                C[b * 64 + j] = A[b * 64 + j]
+    return main
+)";
+  for (const char* arch : {"sm_90a", "x86-64-v3"}) {
+    Copied run(kText, arch);
+    EXPECT_EQ(run(65536, 65536), KILN_ERROR_ARGUMENT) << "0 in 32 bits";
+    EXPECT_EQ(run(65537, 65536), KILN_ERROR_ARGUMENT) << "65536 in 32 bits";
+    EXPECT_EQ(run(1, INT32_MAX), KILN_ERROR_ARGUMENT) << "blocks are counted with 63 more";
+    EXPECT_NE(run(2, 64), KILN_ERROR_ARGUMENT);
+  }
+}
+
+// Wherever such a number comes from; but not one that nobody asks for.
+TEST_F(GpuAssemble, SizesThatAreLostOnTheWayAreRefused) {
+  constexpr int64_t kBig = 65536;
+  const struct {
+    const char *before, *extent;
+    int64_t m, n;
+    bool refused;
+  } kCases[] = {
+      {"n = M * N\n    k = n * N + M", "T.ceildiv(k, 8)", kBig, kBig, true},
+      {"n = M * N\n    k = n * N + M", "T.ceildiv(k, 8)", 4, 8, false},
+      {"n = M * N", "1", kBig, kBig, false},
+      {"", "(M << 3) + N", 1 << 29, 1, true},
+      {"", "(M << 3) + N", 2, 1, false},
+      {"", "T.if_then_else(M > 4, M * N, 4)", kBig, kBig, true},
+      {"", "T.if_then_else(M > 4, 4, M * N)", kBig, kBig, false},
+      {"", "T.cast(T.cast(M, 'int64') * N, 'int32')", kBig, kBig, true},
+      {"", "T.cast(T.cast(M, 'int64') * N, 'int32')", 4, 4, false},
+      {"", "T.cast(T.cast(M, 'uint32') * T.cast(N, 'uint32'), 'int32')", kBig, kBig, true},
+      {"", "M - N + 4", 2, 3, false},
+      {"T.assume(M * N < 100)", "1", kBig, kBig, true},
+      {"T.assume(M * N < 100)", "1", 3, 4, false},
+      {"T.assume((M > 4) or (M * N < 100))", "1", kBig, kBig, false},
+  };
+  for (const auto& c : kCases) {
+    const std::string text = absl::StrCat(R"(
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def copied():
+    M, N = T.dynamic("M, N")
+    @T.prim_func
+    def main(A: T.Tensor((M, N), "float32"), C: T.Tensor((M, N), "float32")):
+        )",
+                                          absl::StrReplaceAll(c.before, {{"    ", "        "}}), R"(
+        with T.Kernel()",
+                                          c.extent, R"(, threads=64) as b:
+            for j in T.Parallel(64):
+                if M * 0 + j > 100:
+                    C[0, 0] = A[0, 0]
+    return main
+)");
+    for (const char* arch : {"sm_90a", "x86-64-v3"}) {
+      const int32_t code = Copied(text.c_str(), arch)(c.m, c.n);
+      EXPECT_EQ(code == KILN_ERROR_ARGUMENT, c.refused) << arch << " " << c.m << " " << c.n << text;
+    }
   }
 }
 
