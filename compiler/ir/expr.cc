@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/hash/hash.h"
 #include "compiler/base/status.h"
 #include "compiler/ir/fold.h"
 #include "compiler/ir/scalar.h"
@@ -11,9 +12,35 @@
 namespace kiln::ir {
 namespace {
 
+// Of what SameNode compares beside the kind and the type.
+size_t Hash(const Expr& e) { return e.defined() ? e->hash : 0; }
+
+size_t Hash(const std::vector<Expr>& list) {
+  size_t hash = list.size();
+  for (const Expr& e : list) hash = absl::HashOf(hash, Hash(e));
+  return hash;
+}
+
+size_t Hash(const IntImm& x) { return absl::HashOf(x.value); }
+size_t Hash(const FloatImm& x) { return std::isnan(x.value) ? 0 : absl::HashOf(x.value); }
+size_t Hash(const Var& x) { return absl::HashOf(&x); }
+size_t Hash(const Unary& x) { return absl::HashOf(x.op, Hash(x.a)); }
+size_t Hash(const Binary& x) { return absl::HashOf(x.op, Hash(x.a), Hash(x.b)); }
+size_t Hash(const Select& x) { return absl::HashOf(Hash(x.condition), Hash(x.a), Hash(x.b)); }
+size_t Hash(const Cast& x) { return Hash(x.a); }
+size_t Hash(const Load& x) {
+  return absl::HashOf(x.buffer.get(), Hash(x.indices), Hash(x.predicate));
+}
+size_t Hash(const Call& x) { return absl::HashOf(x.op, Hash(x.args)); }
+size_t Hash(const Ramp& x) { return absl::HashOf(Hash(x.base), Hash(x.stride)); }
+size_t Hash(const Broadcast& x) { return Hash(x.a); }
+
 template <typename T, typename... Args>
 Expr Make(Args&&... args) {
-  return Expr(std::make_shared<const T>(std::forward<Args>(args)...));
+  auto node = std::make_shared<T>(std::forward<Args>(args)...);
+  const DType type = node->dtype;
+  node->hash = absl::HashOf(T::kKind, type.code, type.bits, type.lanes, Hash(*node));
+  return Expr(std::move(node));
 }
 
 bool IsLogical(BinaryOp op) { return op == BinaryOp::kAnd || op == BinaryOp::kOr; }
@@ -290,8 +317,8 @@ bool SameNode(const Expr& a, const Expr& b) {
 
 bool Same(const Expr& a, const Expr& b) {
   if (a.same_as(b)) return true;
-  if (!a.defined() || !b.defined() || a.kind() != b.kind() || a.dtype() != b.dtype()) return false;
-  return SameNode(a, b);
+  if (!a.defined() || !b.defined() || a->hash != b->hash) return false;
+  return a.kind() == b.kind() && a.dtype() == b.dtype() && SameNode(a, b);
 }
 
 const char* Name(BinaryOp op) {

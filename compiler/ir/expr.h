@@ -8,6 +8,7 @@
 #ifndef KILN_COMPILER_IR_EXPR_H_
 #define KILN_COMPILER_IR_EXPR_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -37,6 +38,7 @@ enum class ExprKind : uint8_t {
 struct ExprNode {
   ExprKind kind;
   DType dtype;
+  size_t hash = 0;  // equal where Same() is true; of this process alone
   ExprNode(ExprKind k, DType t) : kind(k), dtype(t) {}
   virtual ~ExprNode() = default;
 };

@@ -4,7 +4,12 @@
 
 #include <cmath>
 #include <limits>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/ir/printer.h"
 #include "compiler/ir/scalar.h"
 #include "compiler/ir/stmt.h"
@@ -124,6 +129,57 @@ TEST(ExprTest, SameIsStructural) {
   EXPECT_FALSE(Same(MakeFloat(0), MakeFloat(-0.0)));
   EXPECT_TRUE(Same(MakeFloat(NAN), MakeFloat(NAN)));
   EXPECT_FALSE(Same(MakeInt(1), MakeInt(1, kInt64)));
+}
+
+// Expressions of few kinds and few leaves, so that many of them are the same.
+class FewExprs {
+ public:
+  Expr Draw(int depth) {
+    const Expr leaves[] = {x_, y_, Expr(1), MakeInt(1, kInt64)};
+    if (depth == 0) return leaves[Next(4)];
+    const Expr a = Draw(depth - 1), b = Draw(depth - 1);
+    const Expr narrow = MakeCast(kInt32, a);
+    switch (Next(6)) {
+      case 0:
+        return Bin(BinaryOp::kBitXor, a, b);
+      case 1:
+        return MakeUnary(UnaryOp::kBitNot, a);
+      case 2:
+        return MakeCast(kInt32, MakeSelect(MakeCast(kInt32, b) < narrow, a, b));
+      case 3:
+        return MakeCast(kInt32, MakeLoad(table_, {narrow}));
+      case 4:
+        return MakeCast(kInt32, MakeCall(kFloat32, Intrinsic::kFloor, {MakeCast(kFloat32, a)}));
+      default:
+        return narrow - MakeCast(kInt32, b);
+    }
+  }
+
+ private:
+  size_t Next(size_t n) { return random_() % n; }
+  std::mt19937 random_{5};
+  const Expr x_ = MakeVar("x"), y_ = MakeVar("y");
+  const Buffer table_ = MakeBuffer("t", kFloat32, {Expr(4)}, Scope::kGlobal);
+};
+
+// Printed with its types an expression is itself, where names are.
+TEST(ExprTest, SameIsWhatPrintsAlike) {
+  FewExprs few;
+  std::vector<std::pair<Expr, std::string>> all;
+  for (int i = 0; i < 600; ++i) {
+    const Expr e = few.Draw(1 + i % 2);
+    all.emplace_back(e, absl::StrCat(e.dtype().ToString(), " ", ToString(e)));
+  }
+  int same = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      const auto& [a, text] = all[i];
+      const auto& [b, other] = all[j];
+      ASSERT_EQ(Same(a, b), text == other) << text << " and " << other;
+      same += text == other && !a.same_as(b);
+    }
+  }
+  EXPECT_GT(same, 1000) << "of different nodes";
 }
 
 TEST(ExprDeathTest, TypeMismatchIsABug) {
