@@ -612,12 +612,13 @@ Stmt Resolver::VisitGemm(const Stmt& s, const Gemm& gemm) {
     return s;
   }
   if (!a.is_packed() && !b.is_packed()) return RebuildStmt(s);
+  const bool floats = a.is_float() || b.is_float();
   std::vector<Stmt> stmts;
   const auto wide = [&](const Region& region, DType other) {
     const DType type = region.buffer->dtype;
     if (!type.is_packed()) return region;
     DType held = kInt8;
-    if (type.is_float()) held = other.is_float() && other.bits > 8 ? other : kFloat16;
+    if (floats) held = other.is_float() && other.bits > 8 ? other : kFloat16;
     if (!InMemory(region.buffer) && Unpacked(type) == held) return region;
     std::vector<Expr> shape;
     for (const Range& range : region.ranges) shape.push_back(range.extent);
@@ -629,7 +630,7 @@ Stmt Resolver::VisitGemm(const Stmt& s, const Gemm& gemm) {
     return WholeBuffer(tile);
   };
   Region x = wide(gemm.a, b), y = wide(gemm.b, a);
-  if ((a.is_float() && x.buffer->dtype != y.buffer->dtype)) {
+  if (floats && x.buffer->dtype != y.buffer->dtype) {
     Refuse(s->loc, absl::StrCat("a matrix product of ", a.ToString(), " and ", b.ToString()),
            "convert both to float16 first", absl::StatusCode::kUnimplemented);
     return s;

@@ -141,8 +141,10 @@ absl::StatusOr<Value> Gemm(Elaborator& e, const BoundArgs& args) {
   KILN_RETURN_IF_ERROR(same(am, MatrixExtent(c, false), "M", "A and C"));
   KILN_RETURN_IF_ERROR(same(bn, MatrixExtent(c, true), "N", "B and C"));
   const DType ta = a.region.buffer->dtype, tb = b.region.buffer->dtype, tc = c.region.buffer->dtype;
-  if (ta.is_float() != tb.is_float() || (ta.is_float() && !tc.is_float()) || ta.is_bool() ||
-      tb.is_bool() || tc.is_bool()) {
+  const bool floats = ta.is_float() || tb.is_float();
+  // Integers of four bits are widened to what the other side is.
+  const bool alike = ta.is_float() == tb.is_float() || ta.is_packed() || tb.is_packed();
+  if (!alike || (floats && !tc.is_float()) || ta.is_bool() || tb.is_bool() || tc.is_bool()) {
     return e.Error(
         args.loc,
         absl::StrCat("T.gemm of ", ta.ToString(), " and ", tb.ToString(), " into ", tc.ToString()),

@@ -11,8 +11,8 @@ namespace kiln::layout {
 namespace {
 
 constexpr int kMaxPerElement = 5;
-constexpr int kMaxSwizzleLen = 4;
-constexpr int kMaxAtomLen = 6;
+constexpr int kMaxSwizzleLen = 6;
+constexpr int kMaxAtomLen = 10;
 
 struct Column {
   std::vector<Iter> digits;  // fastest last

@@ -15,7 +15,7 @@ namespace kiln::layout {
 
 struct FactorOptions {
   // XOR stages to try on an axis that is not mixed radix as it stands: per_element < 6,
-  // swizzle_len < 5, atom_len < 7, both forms.
+  // swizzle_len < 7, atom_len < 11, both forms.
   bool swizzles = true;
 };
 

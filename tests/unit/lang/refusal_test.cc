@@ -403,6 +403,13 @@ const Refusal kExpressions[] = {
     {"q = T.alloc_shared((4, 4), 'int4')\nr = T.alloc_fragment((4,), 'int32')\n"
      "T.reduce_sum(q, r, dim=1)",
      "T.reduce_sum", "a reduction of 'q' of int4", "into a fragment", StatusCode::kUnimplemented},
+    {"q = T.alloc_shared((16, 16), 'int4')\nr = T.alloc_shared((16, 16), 'float8_e4m3fn')\n"
+     "s = T.alloc_fragment((16, 16), 'float32')\nT.gemm(r, q, s)",
+     "T.gemm", "a matrix product of float8_e4m3fn and int4", "to float16",
+     StatusCode::kUnimplemented},
+    {"q = T.alloc_shared((16, 16), 'int4')\nr = T.alloc_shared((16, 16), 'float16')\n"
+     "s = T.alloc_fragment((16, 16), 'int32')\nT.gemm(r, q, s)",
+     "T.gemm", "T.gemm of float16 and int4 into int32", "floats into floats"},
     {"q = T.alloc_fragment((4, 4), 'uint8')\nz = T.view(q, (4, 8), 'int4')\nz[0, 0] = 1", "T.view",
      "a view of registers", "view a shared tile", StatusCode::kUnimplemented},
     {"q = T.alloc_reducer((4,), 'int4', op='sum')", "'int4'", "a reducer of int4", "int32",

@@ -195,6 +195,26 @@ TEST(Factor, RecoversOneSwizzleAndRefusesDiagonals) {
   EXPECT_FALSE(product.ok());
 }
 
+// Rows of 64 whose columns are shifted by XOR with the row, some of its bits, or some times it.
+TEST(Factor, ReadsRowsThatAreShiftedByAnyPowerOfTwo) {
+  for (int64_t every = 1; every <= 4; every *= 2) {
+    for (int64_t rows = 2; rows <= 64; rows *= 2) {
+      for (int64_t times = 1; times * rows <= 64; times *= 2) {
+        std::vector<int64_t> values;
+        for (int64_t i = 0; i < 256; ++i) {
+          for (int64_t j = 0; j < 64; ++j) {
+            values.push_back(i * 64 + (j ^ (i / every % rows * times)));
+          }
+        }
+        const auto layout = Factor(*Table::FromColumns(256 * 64, 1, {Axis::kM}, values));
+        ASSERT_TRUE(layout.ok()) << every << " " << rows << " " << times << layout.status();
+        EXPECT_EQ(layout->shard().size(), 1u);
+        for (int64_t x = 0; x < 256 * 64; ++x) ASSERT_EQ(layout->Base(x)[Axis::kM], values[x]);
+      }
+    }
+  }
+}
+
 TEST(VectorWidth, KnownWidths) {
   const Layout owner = *PlannedLoop(512, 8, 8);
   const auto width = [&](const char* memory) {
