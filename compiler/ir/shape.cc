@@ -33,6 +33,14 @@ std::vector<int> NonUnitDims(const Region& region) {
   return dims;
 }
 
+bool CoversWhole(const Region& region) {
+  for (size_t d = 0; d < region.ranges.size(); ++d) {
+    const Range& range = region.ranges[d];
+    if (!IsConst(range.min, 0) || !Same(range.extent, region.buffer->shape[d])) return false;
+  }
+  return true;
+}
+
 std::optional<std::pair<int, int>> MatrixDims(const Region& region) {
   const int rank = static_cast<int>(region.ranges.size());
   if (rank < 2) return std::nullopt;

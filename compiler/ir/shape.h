@@ -15,6 +15,9 @@ namespace kiln::ir {
 // Indices of the dimensions of `region` whose extent is not the constant 1, in order.
 std::vector<int> NonUnitDims(const Region& region);
 
+// Whether it is its whole buffer.
+bool CoversWhole(const Region& region);
+
 // The row and column dimension of a Gemm operand: a region of rank 2 is taken as it is; of a higher
 // rank leading unit dimensions are dropped until two are left. nullopt when that is impossible.
 std::optional<std::pair<int, int>> MatrixDims(const Region& region);

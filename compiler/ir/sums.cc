@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/ir/shape.h"
 #include "compiler/ir/visit.h"
 
 namespace kiln::ir {
@@ -14,13 +15,6 @@ constexpr char kNoProduct[] = "no product computes it";
 bool IsLoop(const Stmt& s) {
   const auto* loop = s.As<For>();
   return s.kind() == StmtKind::kWhile || (loop != nullptr && loop->loop != ForKind::kParallel);
-}
-
-bool IsWhole(const Region& r) {
-  for (size_t d = 0; d < r.ranges.size(); ++d) {
-    if (!IsConst(r.ranges[d].min, 0) || !Same(r.ranges[d].extent, r.buffer->shape[d])) return false;
-  }
-  return true;
 }
 
 // Whether a statement touches the fragment other than as the result of a product.
@@ -58,7 +52,7 @@ std::string WhyNotAnywhere(const Launch& launch, const Buffer& sums) {
     const auto* gemm = s.As<Gemm>();
     if (gemm == nullptr) return why.empty();
     if (gemm->a.buffer == sums || gemm->b.buffer == sums) why = "a product reads it";
-    if (gemm->c.buffer == sums && !IsWhole(gemm->c)) why = "a product computes a part of it";
+    if (gemm->c.buffer == sums && !CoversWhole(gemm->c)) why = "a product computes a part of it";
     return why.empty();
   });
   return why;

@@ -33,18 +33,11 @@ Fragments FragmentsOf(const Stmt& s) {
   return std::move(finder.found);
 }
 
-bool IsWhole(const Region& r) {
-  for (size_t d = 0; d < r.ranges.size(); ++d) {
-    if (!IsConst(r.ranges[d].min, 0) || !Same(r.ranges[d].extent, r.buffer->shape[d])) return false;
-  }
-  return true;
-}
-
 // Whether a copy is of matrices, and of the whole of those that are fragments.
 bool IsPlain(const Copy& copy) {
   if (!copy.annotations.empty() || copy.src.buffer == copy.dst.buffer) return false;
   for (const Region* r : {&copy.src, &copy.dst}) {
-    if (IsFragment(r->buffer) && (r->ranges.size() != 2 || !IsWhole(*r))) return false;
+    if (IsFragment(r->buffer) && (r->ranges.size() != 2 || !CoversWhole(*r))) return false;
   }
   const bool from = IsFragment(copy.src.buffer);
   const auto pairs = PairDims(from ? copy.src : copy.dst, from ? copy.dst : copy.src);
@@ -94,8 +87,8 @@ struct Uses {
       } else if (copy != nullptr) {
         Together(s, IsPlain(*copy));
       } else if (fill != nullptr) {
-        Together(s, IsWhole(fill->dst));
-      } else if (gemm != nullptr && IsWhole(gemm->c) && gemm->policy == GemmPolicy::kSquare) {
+        Together(s, CoversWhole(fill->dst));
+      } else if (gemm != nullptr && CoversWhole(gemm->c) && gemm->policy == GemmPolicy::kSquare) {
         for (const Region* r : {&gemm->a, &gemm->b, &gemm->e}) {
           if (r->buffer != nullptr) tied.insert(r->buffer.get());
         }

@@ -10,6 +10,7 @@
 #include "compiler/base/status.h"
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/gather.h"
+#include "compiler/ir/shape.h"
 #include "compiler/ir/visit.h"
 #include "compiler/passes/build.h"
 #include "compiler/passes/stage_lists.h"

@@ -77,12 +77,12 @@ Stmt SerialLoop(const std::string& name, const Expr& extent, SourceLoc loc,
                                std::vector<ir::Axis>{{var, ir::MakeInt(0), extent}}, body(var));
 }
 
-std::vector<int> WideDims(const ir::Region& region) {
-  std::vector<int> dims;
-  for (size_t d = 0; d < region.ranges.size(); ++d) {
-    if (!ir::IsConst(region.ranges[d].extent, 1)) dims.push_back(static_cast<int>(d));
-  }
-  return dims;
+Expr RoundedToTf32(const Expr& x) {
+  constexpr int64_t kHalf = 1 << 12;
+  const Expr bits = ir::MakeCall(kUInt32, ir::Intrinsic::kReinterpret, {x});
+  const Expr more = bits + ir::MakeInt(kHalf, kUInt32);
+  return ir::MakeSelect(ir::MakeCall(kBool, ir::Intrinsic::kIsNan, {x}), x,
+                        ir::MakeCall(kFloat32, ir::Intrinsic::kReinterpret, {more}));
 }
 
 std::vector<Expr> RegionIndices(const ir::Region& region, const std::vector<int>& dims,
@@ -130,16 +130,6 @@ bool IndexReads(const ir::Region& region, const ir::Buffer& buffer) {
     }
   }
   return reads;
-}
-
-bool CoversWhole(const ir::Region& region) {
-  for (size_t d = 0; d < region.ranges.size(); ++d) {
-    if (!ir::IsConst(region.ranges[d].min, 0) ||
-        !ir::Same(region.ranges[d].extent, region.buffer->shape[d])) {
-      return false;
-    }
-  }
-  return true;
 }
 
 Expr ClipPredicate(const ir::Buffer& buffer, const std::vector<Expr>& indices,

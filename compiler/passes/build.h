@@ -35,11 +35,9 @@ class DropGuards : public ir::Mutator {
 ir::Stmt SerialLoop(const std::string& name, const ir::Expr& extent, SourceLoc loc,
                     const std::function<ir::Stmt(const ir::Expr&)>& body);
 
-// The dimensions of a region whose extent is not the constant one.
-std::vector<int> WideDims(const ir::Region& region);
-
-// Whether a region is its whole buffer.
-bool CoversWhole(const ir::Region& region);
+// What the cut to tf32 leaves of it is `x` rounded to the nearest, ties away from zero: half of the
+// last bit that stays is added to the bits. NaN stays what it is.
+ir::Expr RoundedToTf32(const ir::Expr& x);
 
 // Whether running `s` may change which elements `region` names: it declares a variable that the
 // ranges use, or writes (or allocates) a buffer that they read. Without it nothing that names the

@@ -5,6 +5,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/functional/function_ref.h"
 #include "compiler/ir/analysis.h"
+#include "compiler/ir/shape.h"
 #include "compiler/ir/sums.h"
 #include "compiler/ir/visit.h"
 #include "compiler/passes/build.h"

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "compiler/ir/shape.h"
 #include "compiler/passes/build.h"
 #include "compiler/passes/lower_gemm_cpu.h"
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/shape.h"
 #include "compiler/passes/build.h"
 
 namespace kiln::passes {
@@ -83,9 +84,9 @@ class StoreForwarder : public FactsMutator {
         store->buffer != copy.src.buffer || Reads(loop.body, copy.dst.buffer)) {
       return {};
     }
-    const std::vector<int> to = WideDims(copy.dst);
+    const std::vector<int> to = NonUnitDims(copy.dst);
     std::vector<Expr> offsets;
-    for (const int d : WideDims(copy.src)) offsets.push_back(store->indices[d]);
+    for (const int d : NonUnitDims(copy.src)) offsets.push_back(store->indices[d]);
     if (offsets.size() != to.size() || !EachElementOnce(loop, *store)) return {};
     const ir::Facts saved = facts_;
     for (const ir::Axis& axis : loop.axes) facts_.AddAxis(axis);

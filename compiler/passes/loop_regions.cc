@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
 #include "compiler/ir/analysis.h"
+#include "compiler/ir/shape.h"
 #include "compiler/ir/stage.h"
 #include "compiler/passes/build.h"
 
@@ -114,7 +115,7 @@ class Looper : public FactsMutator {
     std::vector<Stmt> stmts;
     const Region dst = ir::Settle(written, Is(written.buffer), s->loc, &stmts);
     const Region src = ir::Settle(read, Is(written.buffer), s->loc, &stmts);
-    const std::vector<int> to = WideDims(dst), from = WideDims(src);
+    const std::vector<int> to = NonUnitDims(dst), from = NonUnitDims(src);
     if (to.size() != from.size()) return s;  // lower-copies says so
     const bool by_dst = IsFragment(dst) || (!IsFragment(src) && (IsTile(dst) || !IsTile(src)));
     const Region& tile = by_dst ? dst : src;

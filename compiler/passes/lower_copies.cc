@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/printer.h"
+#include "compiler/ir/shape.h"
 #include "compiler/ir/stage.h"
 #include "compiler/passes/build.h"
 
@@ -84,8 +85,8 @@ class LowerTiles : public FactsMutator {
   }
 
   Stmt LowerCopy(const ir::Copy& copy) {
-    const std::vector<int> src_dims = WideDims(copy.src);
-    const std::vector<int> dst_dims = WideDims(copy.dst);
+    const std::vector<int> src_dims = NonUnitDims(copy.src);
+    const std::vector<int> dst_dims = NonUnitDims(copy.dst);
     if (src_dims.size() != dst_dims.size()) {
       status = absl::UnimplementedError(
           absl::StrCat("copy of ", ir::ToString(copy.src), " to ", ir::ToString(copy.dst),
@@ -112,7 +113,7 @@ class LowerTiles : public FactsMutator {
   }
 
   Stmt LowerFill(const ir::Fill& fill) {
-    const std::vector<int> dims = WideDims(fill.dst);
+    const std::vector<int> dims = NonUnitDims(fill.dst);
     return ParallelOver(fill.dst, dims, fill.loc, [&](const std::vector<Expr>& vars) {
       const std::vector<Expr> to = RegionIndices(fill.dst, dims, vars);
       return ir::MakeStmt<ir::Store>(fill.loc, fill.dst.buffer, to,
@@ -122,8 +123,8 @@ class LowerTiles : public FactsMutator {
   }
 
   Stmt LowerAtomic(const ir::Atomic& atomic) {
-    const std::vector<int> src_dims = WideDims(atomic.src);
-    const std::vector<int> dst_dims = WideDims(atomic.dst);
+    const std::vector<int> src_dims = NonUnitDims(atomic.src);
+    const std::vector<int> dst_dims = NonUnitDims(atomic.dst);
     if (src_dims.size() != dst_dims.size()) {
       status = absl::UnimplementedError(absl::StrCat("atomic update of ", ir::ToString(atomic.dst),
                                                      " from ", ir::ToString(atomic.src),

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/ir/shape.h"
 #include "compiler/passes/build.h"
 #include "compiler/passes/lower_gemm_cpu.h"
 #include "compiler/passes/lower_pair_gemm.h"
@@ -37,7 +38,8 @@ bool Pairs(const ir::Gemm& gemm) {
 
 // A copy that writes a whole matrix, row by row and column by column of a matrix in its source.
 bool FillsMatrix(const ir::Copy& copy) {
-  return CoversWhole(copy.dst) && WideDims(copy.dst).size() == 2 && WideDims(copy.src).size() == 2;
+  return CoversWhole(copy.dst) && NonUnitDims(copy.dst).size() == 2 &&
+         NonUnitDims(copy.src).size() == 2;
 }
 
 // The buffers whose elements may be kept as pairs, and the A operands that go with them.
@@ -153,7 +155,7 @@ class Rewriter : public FactsMutator {
   // for p, n in parallel: pairs[p, n] = src[2p, n] | src[2p + 1, n] << 16, and prefetches
   Stmt Join(const ir::Copy& copy) {
     const ir::Buffer& pairs = PairsOf(copy.dst.buffer);
-    const std::vector<int> dims = WideDims(copy.src);
+    const std::vector<int> dims = NonUnitDims(copy.src);
     const std::vector<Expr> at = {ir::MakeVar("p"), ir::MakeVar("n")};
     std::vector<ir::Axis> axes;
     for (int d = 0; d < 2; ++d) axes.push_back({at[d], MakeInt(0), pairs->shape[d]});

@@ -8,6 +8,7 @@
 #include "compiler/ir/gather.h"
 #include "compiler/ir/instruct.h"
 #include "compiler/ir/pipelined.h"
+#include "compiler/ir/shape.h"
 #include "compiler/ir/visit.h"
 #include "compiler/passes/build.h"
 #include "compiler/passes/share_memory.h"

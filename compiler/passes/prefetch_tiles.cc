@@ -3,6 +3,7 @@
 // copy A[bx, 0] -> T; for j in parallel: { prefetch A[min(bx+1, last), j]; T[j] = exp(T[j]) }
 #include "compiler/passes/prefetch_tiles.h"
 
+#include "compiler/ir/shape.h"
 #include "compiler/passes/build.h"
 
 namespace kiln::passes {
@@ -131,8 +132,8 @@ class Prefetcher : public ir::Mutator {
     const Expr one = ir::MakeInt(1, next.var.dtype());
     const Expr following = ir::Min(next.var + one, next.extent - one);
     std::vector<Expr> offsets;
-    for (const int d : WideDims(copy.dst)) offsets.push_back(tile_indices[d]);
-    std::vector<Expr> indices = RegionIndices(copy.src, WideDims(copy.src), offsets);
+    for (const int d : NonUnitDims(copy.dst)) offsets.push_back(tile_indices[d]);
+    std::vector<Expr> indices = RegionIndices(copy.src, NonUnitDims(copy.src), offsets);
     for (Expr& index : indices) index = ir::Substitute(index, {{next.var.get(), following}});
     const Expr address = ir::MakeLoad(copy.src.buffer, indices);
     return ir::MakeStmt<ir::Evaluate>(copy.loc,

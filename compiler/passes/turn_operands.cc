@@ -134,14 +134,6 @@ Region Turn(const Operand& x, layout::ThreadRange threads, Turned* turned) {
 
 }  // namespace
 
-Expr RoundedToTf32(const Expr& x) {
-  constexpr int64_t kHalf = 1 << 12;
-  const Expr bits = ir::MakeCall(kUInt32, ir::Intrinsic::kReinterpret, {x});
-  const Expr more = bits + MakeInt(kHalf, kUInt32);
-  return ir::MakeSelect(ir::MakeCall(kBool, ir::Intrinsic::kIsNan, {x}), x,
-                        ir::MakeCall(kFloat32, ir::Intrinsic::kReinterpret, {more}));
-}
-
 Turned TurnOperands(const ir::Program& program, const ir::Gemm& gemm, layout::ThreadRange threads,
                     const target::Arch& gpu) {
   Turned turned;

@@ -11,10 +11,6 @@
 
 namespace kiln::passes {
 
-// What the cut to tf32 leaves of it is `x` rounded to the nearest, ties away from zero: half of the
-// last bit that stays is added to the bits. NaN stays what it is.
-ir::Expr RoundedToTf32(const ir::Expr& x);
-
 struct Turned {
   std::vector<ir::Stmt> before;  // tiles, and the loops that fill them
   ir::Stmt gemm;                 // undefined: the product stays as it is

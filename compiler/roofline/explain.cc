@@ -48,9 +48,8 @@ void AddRisks(Hint& h, const Figures& f, const target::Arch& arch) {
   if (f.tail > 1.25) h.risks.push_back("uneven-tail");
   if (f.blocks < arch.cores) h.risks.push_back("few-blocks");
   if (cpu && f.onchip_bytes > static_cast<double>(arch.l2.bytes)) h.risks.push_back("beyond-l2");
-  if (!cpu && f.spare_registers < 0) h.risks.push_back("spills");
-  if (!cpu && f.spare_registers >= 0 && f.spare_registers < kGpu.doubtful_registers) {
-    h.risks.push_back("spill-near");
+  if (!cpu && MayLackRegisters(f)) {
+    h.risks.push_back(f.spare_registers < 0 ? "spills" : "spill-near");
   }
   if (f.min_run_bytes > 0 && f.min_run_bytes < 128) h.risks.push_back("short-runs");
 }
@@ -63,6 +62,10 @@ std::string BindingResource(const Price& price, const Figures& figures) {
     if (figures.resources[i] > figures.resources[best]) best = i;
   }
   return price.resources.empty() ? "" : price.resources[best].name;
+}
+
+bool MayLackRegisters(const Figures& figures) {
+  return figures.spare_registers < kGpu.doubtful_registers;
 }
 
 Hint Explain(const Piece& piece, const Figures& f, const target::Arch& arch) {

@@ -196,6 +196,12 @@ std::string PricedSpace::BoundBy(int64_t rank) const {
   return BindingResource(piece.price(), piece.FiguresOf(RowValues(row)));
 }
 
+bool PricedSpace::MayLackRegisters(int64_t rank) const {
+  const Row row = RowOf(rank);
+  const Figures figures = pieces_[row.piece].piece.FiguresOf(RowValues(row));
+  return arch_.kind != target::ArchKind::kCpu && roofline::MayLackRegisters(figures);
+}
+
 std::string PricedSpace::CommonestLimit() const {
   if (!ranked_.empty()) return "";
   std::map<std::string, int64_t> fails;

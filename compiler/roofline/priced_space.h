@@ -33,6 +33,8 @@ class PricedSpace : public Space {
   const Demand& FirstDemand() const { return pieces_.front().piece.demand(); }
   // The resource that is busy longest.
   std::string BoundBy(int64_t rank) const;
+  // Whether a thread of the GPU may lack registers.
+  bool MayLackRegisters(int64_t rank) const;
   // Which limit most illegal rows fail, for "no legal config"; empty when some are legal.
   std::string CommonestLimit() const;
 

@@ -132,8 +132,7 @@ int AxisOf(const std::vector<Axis>& axes, Role role) {
 int64_t First(const PricedSpace& space) {
   const int64_t looked = std::min(space.legal(), kAlike);
   for (int64_t r = 0; r < looked && space.PredictedAt(r) <= kSame * space.PredictedAt(0); ++r) {
-    const std::vector<std::string> risks = space.HintAt(r).risks;
-    if (std::find(risks.begin(), risks.end(), "spill-near") == risks.end()) return r;
+    if (!space.MayLackRegisters(r)) return r;
   }
   return 0;
 }
