@@ -14,7 +14,7 @@
 #include "compiler/ir/sum_types.h"
 #include "compiler/ir/visit.h"
 
-// runtime/kiln_launch.h as text (runtime_bitcode.S).
+// runtime/kiln_launch.h as text (runtime_data.S).
 extern "C" const char kiln_launch_header[];
 extern "C" const char kiln_launch_header_end[];
 

@@ -18,11 +18,11 @@
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/IPO/Internalize.h"
 
-// The run-time support as bitcode (runtime_bitcode.S).
-extern "C" const char kiln_runtime_bitcode[];
-extern "C" const char kiln_runtime_bitcode_end[];
-extern "C" const char kiln_gpu_runtime_bitcode[];
-extern "C" const char kiln_gpu_runtime_bitcode_end[];
+// The run-time support (runtime_data.S).
+extern "C" const char kiln_cpu_runtime_bitcode[];
+extern "C" const char kiln_cpu_runtime_bitcode_end[];
+extern "C" const char kiln_gpu_runtime_assembly[];
+extern "C" const char kiln_gpu_runtime_assembly_end[];
 
 namespace kiln::codegen {
 namespace {
@@ -36,6 +36,7 @@ void InitializeOnce() {
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
+    LLVMInitializeX86AsmParser();
   });
 }
 
@@ -58,15 +59,16 @@ absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(
   return machine;
 }
 
-llvm::StringRef Bitcode(Runtime which) {
-  const char* first = which == Runtime::kCpu ? kiln_runtime_bitcode : kiln_gpu_runtime_bitcode;
-  const char* last =
-      which == Runtime::kCpu ? kiln_runtime_bitcode_end : kiln_gpu_runtime_bitcode_end;
+llvm::StringRef Between(const char* first, const char* last) {
   return {first, static_cast<size_t>(last - first)};
 }
 
-absl::Status LinkRuntime(llvm::Module& module, Runtime which) {
-  const llvm::StringRef bytes = Bitcode(which);
+absl::Status AddRuntime(llvm::Module& module, Runtime which) {
+  if (which == Runtime::kGpu) {
+    module.appendModuleInlineAsm(Between(kiln_gpu_runtime_assembly, kiln_gpu_runtime_assembly_end));
+    return absl::OkStatus();
+  }
+  const llvm::StringRef bytes = Between(kiln_cpu_runtime_bitcode, kiln_cpu_runtime_bitcode_end);
   auto runtime =
       llvm::parseBitcodeFile(llvm::MemoryBufferRef(bytes, "runtime"), module.getContext());
   if (!runtime) {
@@ -111,7 +113,7 @@ absl::StatusOr<std::string> EmitX86(std::unique_ptr<llvm::Module> module, const 
   if (llvm::verifyModule(*module, &problem_stream)) {
     return absl::InternalError(absl::StrCat("code generation made an invalid module: ", problem));
   }
-  KILN_RETURN_IF_ERROR(LinkRuntime(*module, runtime));
+  KILN_RETURN_IF_ERROR(AddRuntime(*module, runtime));
   llvm::internalizeModule(*module,
                           [&](const llvm::GlobalValue& v) { return v.getName() == symbol; });
   SetFunctionAttributes(*module, target);

@@ -23,10 +23,9 @@ struct X86Target {
 enum class Emit { kLlvm, kAssembly, kObject };
 enum class Runtime { kCpu, kGpu };  // runtime/cpu_runtime.c, runtime/gpu_runtime.c
 
-// Links the run-time support into `module`, optimises (the host half of a GPU artifact hardly at
-// all: it computes nothing), and returns LLVM text, assembly text or a
-// relocatable ELF object in which `symbol` is the only symbol it defines. A pure function of its
-// arguments. Consumes the module.
+// Adds the run-time support to `module`, optimises (the host half of a GPU artifact hardly at all:
+// it computes nothing), and returns LLVM text, assembly text or a relocatable ELF object in which
+// `symbol` is the only symbol it defines. A pure function of its arguments. Consumes the module.
 absl::StatusOr<std::string> EmitX86(std::unique_ptr<llvm::Module> module, const std::string& symbol,
                                     const X86Target& target, Emit what,
                                     Runtime runtime = Runtime::kCpu);

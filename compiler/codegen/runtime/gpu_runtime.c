@@ -1,5 +1,5 @@
-/* What GPU artifacts need at run time, compiled to bitcode at build time and linked into every one
- * of them: the CUDA driver by dlopen (libcuda.so.1; 12.0 or later), the cubin loaded once for all
+/* What GPU artifacts need at run time, compiled to assembly at build time and part of every one of
+ * them: the CUDA driver by dlopen (libcuda.so.1; 12.0 or later), the cubin loaded once for all
  * devices, tensor maps encoded on first use, launches. Thread-safe. Needs libc alone. */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -268,8 +268,13 @@ static int start(const kiln_launch* launch, CUdevice device, kiln_image* image, 
   return driver.LaunchKernelEx(&config, function, parameters, 0) ? KILN_ERROR_DEVICE : KILN_OK;
 }
 
-int32_t kiln_gpu_run(const kiln_launch* launch, kiln_image* image, kiln_kernel* kernel,
-                     int64_t blocks, uint64_t* slots, const kiln_tensor_map* maps) {
+/* What the host half of an artifact calls. */
+#ifndef KILN_ENTRY
+#define KILN_ENTRY
+#endif
+
+KILN_ENTRY int32_t kiln_gpu_run(const kiln_launch* launch, kiln_image* image, kiln_kernel* kernel,
+                                int64_t blocks, uint64_t* slots, const kiln_tensor_map* maps) {
   if (blocks <= 0) return blocks < 0 ? KILN_ERROR_ARGUMENT : KILN_OK;
   if (blocks > INT32_MAX) return KILN_ERROR_ARGUMENT;
   CUdevice device = 0;
@@ -280,7 +285,7 @@ int32_t kiln_gpu_run(const kiln_launch* launch, kiln_image* image, kiln_kernel* 
   return result;
 }
 
-void* kiln_gpu_take(const kiln_launch* launch, uint64_t bytes) {
+KILN_ENTRY void* kiln_gpu_take(const kiln_launch* launch, uint64_t bytes) {
   CUdevice device = 0;
   int pushed = 0;
   CUdeviceptr memory = 0;
@@ -292,7 +297,7 @@ void* kiln_gpu_take(const kiln_launch* launch, uint64_t bytes) {
   return (void*)memory;
 }
 
-void kiln_gpu_give_back(const kiln_launch* launch, void* memory) {
+KILN_ENTRY void kiln_gpu_give_back(const kiln_launch* launch, void* memory) {
   CUdevice device = 0;
   int pushed = 0;
   if (!memory) return;
