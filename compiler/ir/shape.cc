@@ -103,6 +103,16 @@ std::optional<int64_t> BytesOf(const Buffer& buffer) {
   return bytes / buffer->blocks;
 }
 
+int64_t RegistersOf(const Buffer& buffer) {
+  const bool row = buffer->scope == Scope::kRegister;
+  if (!row && buffer->scope != Scope::kLocal && buffer->scope != Scope::kVar) return 0;
+  int64_t elements = 1;
+  for (size_t d = row ? 1 : 0; d < buffer->shape.size(); ++d) {
+    elements *= ConstInt(buffer->shape[d]).value_or(1);
+  }
+  return (elements * buffer->dtype.bits + 31) / 32;
+}
+
 std::optional<int64_t> ThreadsOf(const Launch& launch) {
   int64_t threads = 1;
   for (const Expr& t : launch.threads) {

@@ -41,6 +41,10 @@ bool IsSize(const Expr& extent, const Expr& dim);
 // Of all elements; nullopt where an extent is known only at run time.
 std::optional<int64_t> BytesOf(const Buffer& buffer);
 
+// Registers of 32 bits that a buffer takes of a thread: its own row of kRegister, all of kLocal and
+// kVar, where extents are known; 0 of memory that threads share.
+int64_t RegistersOf(const Buffer& buffer);
+
 // How many threads a block has; nullopt where that is no constant, or more than an int64.
 std::optional<int64_t> ThreadsOf(const Launch& launch);
 

@@ -1,6 +1,7 @@
 #include "compiler/passes/check_resources.h"
 
 #include "absl/strings/str_cat.h"
+#include "compiler/ir/shape.h"
 #include "compiler/ir/shared_use.h"
 #include "compiler/ir/visit.h"
 #include "compiler/passes/share_memory.h"
@@ -15,9 +16,7 @@ constexpr int64_t kMostTimes = 4;  // what a thread may hold, times the register
 absl::Status FitsRegisters(const ir::Alloc& alloc, const PassContext& context) {
   const ir::Buffer& b = alloc.buffer;
   if (context.gpu == nullptr || b->scope != ir::Scope::kRegister) return absl::OkStatus();
-  int64_t elements = 1;
-  for (size_t d = 1; d < b->shape.size(); ++d) elements *= ir::ConstInt(b->shape[d]).value_or(1);
-  const int64_t wanted = (elements * b->dtype.bytes() + 3) / 4;
+  const int64_t wanted = ir::RegistersOf(b);
   const int64_t most = kMostTimes * context.gpu->registers_thread;
   if (wanted <= most) return absl::OkStatus();
   return absl::ResourceExhaustedError(

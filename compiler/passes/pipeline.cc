@@ -20,6 +20,7 @@
 #include "compiler/passes/count_remainders.h"
 #include "compiler/passes/cut_loops.h"
 #include "compiler/passes/divide_sizes.h"
+#include "compiler/passes/even_registers.h"
 #include "compiler/passes/forward_copies.h"
 #include "compiler/passes/forward_stores.h"
 #include "compiler/passes/fuse_sparse.h"
@@ -152,6 +153,7 @@ const std::vector<Pass>& GpuPipeline() {
       {"simplify-lowered", Simplify},
       {"settle-registers", SettleRegisters},
       {"share-memory", ShareMemory},          // while loops over threads still end with all of them
+      {"even-registers", EvenRegisters},      // of what all passes have made of them
       {"plant-barriers", PlantBarriers},      // from here on threads go at their own pace
       {"count-remainders", CountRemainders},  // a counter tells no pass which version it is
       {"compare-quotients", CompareQuotients},  // nor a comparison how often a loop runs

@@ -544,7 +544,36 @@ TEST_F(GpuAssemble, TurnsOverTilesDivideNothing) {
   for (const char* slow : {"div.", "rem.", "mul.hi", "cvt.u32.u64"}) {
     EXPECT_FALSE(absl::StrContains(*ptx, slow)) << slow;
   }
-  EXPECT_TRUE(absl::StrContains(*ptx, "setmaxnreg"));
+}
+
+// A warpgroup that fetches gives registers to those that need more than an even share, and to no
+// others; neither way spills, whatever is done with the sums.
+TEST_F(GpuAssemble, RegistersAreSharedOutToThoseThatNeedThem) {
+  const auto plain = Product("bfloat16", "bfloat16", "False", "True");
+  const std::map<std::string, std::string> gelu = {
+      {"M", "512"}, {"N", "1024"}, {"K", "512"}, {"activation", "'gelu'"}};
+  const struct {
+    Case c;
+    bool shares;
+  } cases[] = {
+      {{"matmul", plain, "block_M=128,block_N=256,block_K=64,num_stages=3,threads=256"}, false},
+      {{"matmul", plain, "block_M=256,block_N=128,block_K=64,num_stages=3,threads=256"}, false},
+      {{"linear", gelu, "block_M=128,block_N=256,block_K=64,num_stages=3,threads=256"}, false},
+      {{"matmul", plain, "block_M=192,block_N=128,block_K=64,num_stages=3,threads=384"}, false},
+      {{"matmul", plain, "block_M=192,block_N=192,block_K=64,num_stages=3,threads=384"}, true},
+      {{"matmul", plain, "block_M=256,block_N=192,block_K=64,num_stages=3,threads=256"}, true},
+      {{"matmul_promoted",
+        {{"M", "512"}, {"N", "512"}, {"K", "512"}},
+        "block_M=128,block_N=192,threads=256"},
+       true},
+  };
+  for (const auto& [c, shares] : cases) {
+    SCOPED_TRACE(absl::StrCat(c.name, " ", c.config));
+    const auto out = codegen::CompileKernel(Input(c, "sm_90a"));
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_EQ(absl::StrContains(out->assembly, "setmaxnreg"), shares);
+    EXPECT_EQ(out->spill_bytes, 0);
+  }
 }
 
 // What a kernel that copies rows makes of sizes, compiled for the machine at hand.

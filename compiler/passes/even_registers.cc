@@ -1,0 +1,50 @@
+#include "compiler/passes/even_registers.h"
+
+#include "compiler/ir/instruct.h"
+#include "compiler/ir/shape.h"
+#include "compiler/ir/visit.h"
+
+namespace kiln::passes {
+namespace {
+
+using ir::Instruction;
+using ir::Stmt;
+
+constexpr int64_t kGrain = 8;    // registers are handed out to a thread in eights
+constexpr int64_t kBeside = 40;  // addresses, loop counters, operands of a thread that multiplies
+
+// What a thread holds in buffers, whatever their lifetimes.
+int64_t HeldIn(const ir::Launch& launch) {
+  int64_t held = 0;
+  ir::Walk(launch.body, [&](const Stmt& s) {
+    if (const auto* alloc = s.As<ir::Alloc>()) held += ir::RegistersOf(alloc->buffer);
+    return true;
+  });
+  return held;
+}
+
+bool IsShare(const Stmt& s) {
+  const auto* x = s.As<ir::Instruct>();
+  return x != nullptr && x->op == Instruction::kMaxRegisters;
+}
+
+Stmt WithoutShares(const Stmt& s, const target::Arch& arch) {
+  const auto* launch = s.As<ir::Launch>();
+  if (launch == nullptr || !ir::Holds(launch->body, Instruction::kMaxRegisters)) return {};
+  const int64_t threads = ir::ThreadsOf(*launch).value_or(arch.registers_sm);
+  const int64_t even = arch.registers_sm / threads / kGrain * kGrain;
+  if (HeldIn(*launch) + kBeside > even) return {};
+  return ir::MakeStmt<ir::Launch>(s->loc, launch->grid, launch->threads,
+                                  ir::WithoutStmts(launch->body, IsShare), launch->annotations);
+}
+
+}  // namespace
+
+absl::StatusOr<ir::Program> EvenRegisters(const ir::Program& program, const PassContext& context) {
+  ir::Program out = program;
+  out.body = ir::RewriteStmts(program.body,
+                              [&](const Stmt& s) { return WithoutShares(s, GpuOf(context)); });
+  return out;
+}
+
+}  // namespace kiln::passes
