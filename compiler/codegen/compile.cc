@@ -15,6 +15,7 @@
 #include "compiler/ir/printer.h"
 #include "compiler/ir/verify.h"
 #include "compiler/lang/kernel.h"
+#include "compiler/passes/even_registers.h"
 #include "compiler/passes/pipeline.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
@@ -81,23 +82,57 @@ absl::StatusOr<int> AssemblerLevel(const ir::Program& program) {
                                                  " is no level of the assembler, 0 to 3"));
 }
 
+// The device's half of an artifact.
+struct Device {
+  ir::Program lowered;
+  std::vector<GpuKernel> kernels;
+  std::string ptx;
+  Cubin cubin;
+};
+
+absl::StatusOr<Device> BuildDevice(const Elaborated& elaborated) {
+  Device device;
+  KILN_ASSIGN_OR_RETURN(device.lowered, Lower(elaborated, {}));
+  KILN_ASSIGN_OR_RETURN(device.ptx,
+                        EmitDevice(elaborated, device.lowered, NvptxText::kPtx, &device.kernels));
+  KILN_ASSIGN_OR_RETURN(const int level, AssemblerLevel(elaborated.program));
+  KILN_ASSIGN_OR_RETURN(device.cubin, Assemble(device.ptx, elaborated.arch.name, level));
+  return device;
+}
+
+// Where threads spill for want of more than an even share of registers, once more with shares.
+absl::StatusOr<Device> BuildDeviceThatFits(const Elaborated& elaborated) {
+  KILN_ASSIGN_OR_RETURN(Device even, BuildDevice(elaborated));
+  if (even.cubin.spill_bytes == 0 || !passes::TookShares(even.lowered)) return even;
+  Elaborated again = elaborated;
+  again.program.attrs[passes::kEvenRegisters] = "0";
+  KILN_ASSIGN_OR_RETURN(Device shared, BuildDevice(again));
+  return shared.cubin.spill_bytes < even.cubin.spill_bytes ? std::move(shared) : std::move(even);
+}
+
 absl::StatusOr<std::unique_ptr<llvm::Module>> BuildGpuModule(const Elaborated& elaborated,
-                                                             const ir::Program& lowered,
                                                              llvm::LLVMContext& context,
                                                              ModuleFacts* facts,
                                                              CompileOutput* out) {
-  std::vector<GpuKernel> kernels;
-  KILN_ASSIGN_OR_RETURN(out->assembly, EmitDevice(elaborated, lowered, NvptxText::kPtx, &kernels));
-  KILN_ASSIGN_OR_RETURN(const int level, AssemblerLevel(elaborated.program));
-  KILN_ASSIGN_OR_RETURN(Cubin cubin, Assemble(out->assembly, elaborated.arch.name, level));
+  KILN_ASSIGN_OR_RETURN(Device device, BuildDeviceThatFits(elaborated));
+  const Cubin& cubin = device.cubin;
+  out->assembly = std::move(device.ptx);
   out->registers = cubin.registers;
   out->spill_bytes = cubin.spill_bytes;
   out->stack_bytes = cubin.stack_bytes;
   out->code_bytes = static_cast<int64_t>(cubin.bytes.size());
   out->by_driver = cubin.by_driver;
   if (!cubin.by_driver) out->cubin = cubin.bytes;
-  out->kernels_json = DescribeKernels(lowered, kernels);
-  return BuildGpuHost(lowered, elaborated.symbol, cubin.bytes, kernels, context, facts);
+  out->kernels_json = DescribeKernels(device.lowered, device.kernels);
+  return BuildGpuHost(device.lowered, elaborated.symbol, cubin.bytes, device.kernels, context,
+                      facts);
+}
+
+absl::StatusOr<std::unique_ptr<llvm::Module>> BuildCpuModule(const Elaborated& elaborated,
+                                                             llvm::LLVMContext& context,
+                                                             ModuleFacts* facts) {
+  KILN_ASSIGN_OR_RETURN(const ir::Program lowered, Lower(elaborated, {}));
+  return BuildX86Module(lowered, elaborated.symbol, context, facts);
 }
 
 }  // namespace
@@ -121,12 +156,11 @@ absl::StatusOr<Elaborated> ElaborateInput(const CompileInput& input) {
 absl::StatusOr<std::unique_ptr<llvm::Module>> BuildHostModule(const Elaborated& elaborated,
                                                               llvm::LLVMContext& context,
                                                               CompileOutput* out) {
-  KILN_ASSIGN_OR_RETURN(const ir::Program lowered, Lower(elaborated, {}));
   ModuleFacts facts;
   const bool gpu = elaborated.arch.kind == target::ArchKind::kGpu;
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<llvm::Module> module,
-                        gpu ? BuildGpuModule(elaborated, lowered, context, &facts, out)
-                            : BuildX86Module(lowered, elaborated.symbol, context, &facts));
+                        gpu ? BuildGpuModule(elaborated, context, &facts, out)
+                            : BuildCpuModule(elaborated, context, &facts));
   out->scratch_bytes = facts.scratch_bytes;
   out->grid_blocks = facts.grid_blocks;
   out->threads = facts.threads;

@@ -31,7 +31,7 @@ struct CompileOutput {
   std::string shared_object;  // dlopen-able ELF
   std::string header;         // C header that declares the symbol
   std::string manifest_json;  // parameters, config, digests, resources
-  std::string assembly;       // PTX; empty on x86
+  std::string assembly;       // the PTX of the cubin; empty on x86
   std::string cubin;          // empty on x86, and where the driver assembles
   std::string kernels_json;   // how to launch them (describe_kernels.h); empty on x86
   std::string program_digest;
@@ -52,7 +52,7 @@ struct CompileOutput {
 absl::StatusOr<CompileOutput> CompileKernel(const CompileInput& input);
 
 // The stages that tools show. `what` is "tile" (elaborated), "lowered", "llvm" or "asm"
-// (x86 assembly, PTX).
+// (x86 assembly, PTX: what is assembled first; see CompileOutput::assembly for what was kept).
 absl::StatusOr<std::string> EmitStage(const CompileInput& input, absl::string_view what,
                                       absl::string_view stop_after = {});
 

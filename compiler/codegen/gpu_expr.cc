@@ -80,7 +80,7 @@ Value* GpuExprEmitter::EmitAddress(const ir::Buffer& buffer, const std::vector<i
 
 void GpuExprEmitter::NameSums(const ir::Buffer& sums, int64_t count) {
   const std::string name = absl::StrCat("sums", sums_.size(), "_");
-  DeclareSums(*b_.GetInsertBlock()->getParent(), name, count, sums->dtype);
+  DeclareSums(*b_.GetInsertBlock()->getParent(), name, count, *StorageType(sums->dtype));
   sums_[sums.get()] = {name, count};
 }
 

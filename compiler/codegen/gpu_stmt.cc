@@ -17,6 +17,7 @@ using ir::Expr;
 using llvm::Value;
 
 constexpr unsigned kGlobalSpace = 1;  // of NVPTX; tables may pass the 64 KiB of constant memory
+
 }  // namespace
 
 void GpuStmtEmitter::Emit(const ir::Stmt& s) {
@@ -74,6 +75,7 @@ void GpuStmtEmitter::EmitPart(const ir::OnThreads& part) {
 
 bool GpuStmtEmitter::HoldsNamedProducts(const ir::Stmt& s) const {
   bool holds = false;
+  if (named_.empty()) return holds;
   ir::Walk(s, [&](const ir::Stmt& inner) {
     const auto* x = inner.As<ir::Instruct>();
     holds |= x != nullptr && x->op == ir::Instruction::kWgmma &&

@@ -189,12 +189,12 @@ std::set<const ir::BufferNode*> SumsToName(const Stmt& body) {
   return finder.Take();
 }
 
-void DeclareSums(llvm::Function& function, const std::string& name, int64_t count, DType type) {
+void DeclareSums(llvm::Function& function, const std::string& name, int64_t count,
+                 const llvm::Type& type) {
   llvm::BasicBlock& entry = function.getEntryBlock();
   llvm::IRBuilder<> top(&entry, entry.begin());
   auto* form = llvm::FunctionType::get(top.getVoidTy(), false);
-  const std::string text =
-      absl::StrCat(".reg .", type.is_float() ? "f" : "b", "32 ", name, "<", count, ">;");
+  const std::string text = absl::StrCat(".reg .", LetterOf(type), "32 ", name, "<", count, ">;");
   top.CreateCall(form, llvm::InlineAsm::get(form, text, "", /*hasSideEffects=*/true));
 }
 

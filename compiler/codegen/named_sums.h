@@ -18,7 +18,8 @@ namespace kiln::codegen {
 std::set<const ir::BufferNode*> SumsToName(const ir::Stmt& body);
 
 // Declares registers NAME0 to NAME(count - 1) of a type of 32 bits where `function` begins.
-void DeclareSums(llvm::Function& function, const std::string& name, int64_t count, DType type);
+void DeclareSums(llvm::Function& function, const std::string& name, int64_t count,
+                 const llvm::Type& type);
 // What is in one of them then: after what came before, products that are waited for among it.
 llvm::Value* ReadSum(llvm::IRBuilder<>& b, const std::string& name, int64_t count, llvm::Type* type,
                      llvm::Value* number);

@@ -136,7 +136,7 @@ void Analysis::StoreTo(const ir::Buffer& buffer, const std::vector<ir::Expr>& in
       if (box == wanted_.end()) continue;
       ir::LinearForm rest = facts.Expand(indices[d]);
       if (rest.CoefficientOf(var) != 1) continue;
-      std::erase_if(rest.terms, [&](const auto& term) { return term.first.same_as(var); });
+      rest.Drop(var);
       const auto base = facts.BoundsOf(rest);
       if (!base || base->min != base->max) continue;
       const auto [low, high] = box->second[d];

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "compiler/ir/stmt.h"
 
 namespace kiln::ir {
@@ -19,11 +20,15 @@ struct Bounds {
   int64_t max;  // inclusive
 };
 
+// Atoms and their coefficients. Forms come and go by the thousand, nearly all of a few terms.
+using LinearTerms = absl::InlinedVector<std::pair<Expr, int64_t>, 4>;
+
 // e = constant + sum of coefficient * atom, where an atom is a non-linear subexpression or a Var.
 struct LinearForm {
   int64_t constant = 0;
-  std::vector<std::pair<Expr, int64_t>> terms;  // distinct atoms (by Same), coefficients not 0
+  LinearTerms terms;  // distinct atoms (by Same), coefficients not 0
   int64_t CoefficientOf(const Expr& var) const;
+  void Drop(const Expr& var);  // its term
 };
 LinearForm Linearize(const Expr& e);
 Expr FromLinear(const LinearForm& form, DType type = kInt32);

@@ -140,6 +140,12 @@ int64_t LinearForm::CoefficientOf(const Expr& var) const {
   return 0;
 }
 
+void LinearForm::Drop(const Expr& var) {
+  terms.erase(std::remove_if(terms.begin(), terms.end(),
+                             [&](const auto& term) { return Same(term.first, var); }),
+              terms.end());
+}
+
 Bounds IndexBounds(DType type) {
   KILN_CHECK(IsIndex(type));
   return type.bits == 64 ? Bounds{INT64_MIN, INT64_MAX} : Bounds{INT32_MIN, INT32_MAX};

@@ -365,7 +365,7 @@ bool Resolver::PairsAlong(const Store& store, const Expr& var, const VarMap& inn
   }
   LinearForm form = Linearize(Expanded(Substitute(store.indices.back(), inner)));
   if (form.CoefficientOf(var) != 1) return false;
-  std::erase_if(form.terms, [&](const auto& term) { return term.first.same_as(var); });
+  form.Drop(var);
   const Expr rest = FromLinear(form, store.indices.back().dtype());
   return !Uses(rest, var) && parity_.IsEven(rest);
 }

@@ -22,13 +22,11 @@ bool Intersects(const BufferSet& a, const BufferSet& b) {
   return std::any_of(a.begin(), a.end(), [&](const BufferNode* x) { return b.count(x) > 0; });
 }
 
-using Terms = std::vector<std::pair<Expr, int64_t>>;
-
 // One index of one access.
 struct Place {
   LinearForm thread;  // terms in the thread's indices alone
-  Terms fixed;        // in what is the same all through the launch
-  Terms rest;         // in everything else that is the same for all threads
+  LinearTerms fixed;  // in what is the same all through the launch
+  LinearTerms rest;   // in everything else that is the same for all threads
   int64_t constant = 0;
 };
 
@@ -139,7 +137,7 @@ class OwnElementsFinder {
     return place;
   }
 
-  static bool SameTerms(const Terms& a, const Terms& b) {
+  static bool SameTerms(const LinearTerms& a, const LinearTerms& b) {
     return a.size() == b.size() && std::all_of(b.begin(), b.end(), [&](const auto& term) {
              return std::any_of(a.begin(), a.end(), [&](const auto& other) {
                return other.second == term.second && Same(other.first, term.first);

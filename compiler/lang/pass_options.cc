@@ -27,6 +27,7 @@ const std::vector<PassOptionRule>& PassOptionRules() {
       {"kiln.assembler", {0, 1, 2, 3}},
       {"kiln.chain", kOff},
       {"kiln.cluster", {1, 2}},
+      {"kiln.even_registers", kOff},
       {"kiln.instructions", {80, 86, 89, 90, 100}},
       {"kiln.persistent", kOff},
       {"kiln.pingpong", kOff},

@@ -219,9 +219,19 @@ Ownership Ownership::Packed() const {
   return result;
 }
 
+// Where no thread is in two sets, a set takes as many slots as it has elements.
 Ownership Ownership::Settled() const {
+  if (FindCollision(*this)) return Packed();
+  if (Disjoint()) {
+    std::vector<int64_t> elements(sets_.size());
+    for (const int32_t set : set_of_) {
+      if (set >= 0) ++elements[set];
+    }
+    const auto most = std::max_element(elements.begin(), elements.end());
+    return most == elements.end() || *most == slots() ? *this : PackedApart();
+  }
   Ownership packed = Packed();
-  return packed.slots() < slots() || FindCollision(*this) ? packed : *this;
+  return packed.slots() < slots() ? packed : *this;
 }
 
 Ownership Ownership::Pullback(absl::Span<const int64_t> access) const {

@@ -1,5 +1,8 @@
 #include "compiler/passes/even_registers.h"
 
+#include <map>
+#include <string>
+
 #include "compiler/ir/instruct.h"
 #include "compiler/ir/shape.h"
 #include "compiler/ir/visit.h"
@@ -11,7 +14,7 @@ using ir::Instruction;
 using ir::Stmt;
 
 constexpr int64_t kGrain = 8;    // registers are handed out to a thread in eights
-constexpr int64_t kBeside = 40;  // addresses, loop counters, operands of a thread that multiplies
+constexpr int64_t kBeside = 40;  // addresses, loop counters, what is done with sums
 
 // What a thread holds in buffers, whatever their lifetimes.
 int64_t HeldIn(const ir::Launch& launch) {
@@ -31,20 +34,35 @@ bool IsShare(const Stmt& s) {
 Stmt WithoutShares(const Stmt& s, const target::Arch& arch) {
   const auto* launch = s.As<ir::Launch>();
   if (launch == nullptr || !ir::Holds(launch->body, Instruction::kMaxRegisters)) return {};
+  // A thread that multiplies by itself holds operands, too.
+  if (!ir::Holds(launch->body, Instruction::kWgmma)) return {};
   const int64_t threads = ir::ThreadsOf(*launch).value_or(arch.registers_sm);
   const int64_t even = arch.registers_sm / threads / kGrain * kGrain;
   if (HeldIn(*launch) + kBeside > even) return {};
+  std::map<std::string, std::string> notes = launch->annotations;
+  notes[kEvenRegisters] = "1";
   return ir::MakeStmt<ir::Launch>(s->loc, launch->grid, launch->threads,
-                                  ir::WithoutStmts(launch->body, IsShare), launch->annotations);
+                                  ir::WithoutStmts(launch->body, IsShare), std::move(notes));
 }
 
 }  // namespace
 
 absl::StatusOr<ir::Program> EvenRegisters(const ir::Program& program, const PassContext& context) {
+  if (ir::PassOption(program, kEvenRegisters, 1) == 0) return program;
   ir::Program out = program;
   out.body = ir::RewriteStmts(program.body,
                               [&](const Stmt& s) { return WithoutShares(s, GpuOf(context)); });
   return out;
+}
+
+bool TookShares(const ir::Program& program) {
+  bool took = false;
+  ir::Walk(program.body, [&](const Stmt& s) {
+    const auto* launch = s.As<ir::Launch>();
+    took |= launch != nullptr && launch->annotations.count(kEvenRegisters) > 0;
+    return !took && launch == nullptr;
+  });
+  return took;
 }
 
 }  // namespace kiln::passes

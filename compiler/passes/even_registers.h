@@ -1,7 +1,9 @@
 // Pass "even-registers" (Hopper): takes the shares of an SM's registers (max_registers) out of a
-// launch in which every thread does with as many as the others. An assembler allots registers for
-// each share apart, which takes it longer, and what it makes is no quicker. After all passes that
-// give threads something to hold.
+// launch whose threads are likely to do with as many each: what they hold in buffers fits, as
+// products by wgmma have it, and notes that on the launch. An assembler allots registers for each
+// share apart, which takes it longer, and what it makes is no quicker. Whoever finds that it spills
+// after all asks for the shares: "kiln.even_registers": 0. After all passes that give threads
+// something to hold.
 #ifndef KILN_COMPILER_PASSES_EVEN_REGISTERS_H_
 #define KILN_COMPILER_PASSES_EVEN_REGISTERS_H_
 
@@ -9,7 +11,13 @@
 
 namespace kiln::passes {
 
+// The pass option, and the note.
+inline constexpr char kEvenRegisters[] = "kiln.even_registers";
+
 absl::StatusOr<ir::Program> EvenRegisters(const ir::Program& program, const PassContext& context);
+
+// Whether the pass has taken shares out of it.
+bool TookShares(const ir::Program& program);
 
 }  // namespace kiln::passes
 

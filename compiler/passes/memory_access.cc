@@ -57,7 +57,7 @@ int64_t RowMajorWidth(const MemoryAccess& access, const ir::Facts& facts) {
   if (access.buffer->table && ir::Uses(access.indices[0], last)) return 1;
   ir::LinearForm form = access.flat;
   int64_t step = form.CoefficientOf(last), together = 1;
-  std::vector<std::pair<Expr, int64_t>> rest;
+  ir::LinearTerms rest;
   for (const auto& term : form.terms) {
     if (term.first.same_as(last)) continue;
     if (!ir::Uses(term.first, last)) {
@@ -370,7 +370,7 @@ int64_t GuardWidth(const Expr& guard, const Expr& axis, const ir::Facts& facts) 
   // axis < rest, or axis >= first: either is where a group of neighbours begins.
   ir::LinearForm form = facts.Expand(positive);
   const int64_t step = form.CoefficientOf(axis);
-  std::vector<std::pair<Expr, int64_t>> others;
+  ir::LinearTerms others;
   for (const auto& term : form.terms) {
     if (term.first.same_as(axis)) continue;
     if (ir::Uses(term.first, axis)) return 1;

@@ -162,6 +162,28 @@ TEST(OwnershipProperty, PackingIsGreedy) {
   }
 }
 
+// Slots stay where they neither collide nor waste registers.
+TEST(OwnershipProperty, SettledIsAsGivenOrPacked) {
+  Rng rng(111);
+  int kept = 0;
+  for (int i = 0; i < kCases; ++i) {
+    const int64_t size = Between(&rng, 1, 40);
+    // Sets with a thread in common, sets without one, and no more slots than are needed.
+    Ownership o = i % 2 ? Random(&rng, size)
+                        : Ownership::Planned(size, {Between(&rng, 0, 9), Between(&rng, 1, 9)},
+                                             Between(&rng, 1, 3));
+    if (i % 3 == 0) o = o.Packed();
+    const int64_t moved = Between(&rng, 0, size - 1);
+    if (i % 4 == 0 && o.decided(moved)) o.Set(moved, o.Owners(moved), Between(&rng, 0, o.slots()));
+    const Ownership packed = o.Packed();
+    const bool keeps = !Collides(o) && packed.slots() >= o.slots();
+    ASSERT_TRUE(o.Settled() == (keeps ? o : packed));
+    kept += keeps ? 1 : 0;
+  }
+  EXPECT_GT(kept, kCases / 10);
+  EXPECT_LT(kept, kCases * 9 / 10);
+}
+
 TEST(OwnershipProperty, PartsAreSetElementByElement) {
   Rng rng(110);
   for (int i = 0; i < kCases; ++i) {

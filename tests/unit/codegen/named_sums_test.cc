@@ -103,7 +103,7 @@ TEST_F(NamedSums, ReadsBecomeMovesOfRegisters) {
   auto* form = llvm::FunctionType::get(b.getFloatTy(), {b.getInt32Ty()}, false);
   auto* function = llvm::Function::Create(form, llvm::Function::ExternalLinkage, "reads", module);
   b.SetInsertPoint(llvm::BasicBlock::Create(context, "entry", function));
-  codegen::DeclareSums(*function, "s_", 3, kFloat32);
+  codegen::DeclareSums(*function, "s_", 3, *b.getFloatTy());
   llvm::Value* known = codegen::ReadSum(b, "s_", 3, b.getFloatTy(), b.getInt32(2));
   llvm::Value* open = codegen::ReadSum(b, "s_", 3, b.getFloatTy(), function->getArg(0));
   b.CreateRet(b.CreateFAdd(known, open));

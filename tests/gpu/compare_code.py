@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Says what a change does to the code of all kernels of cases.py: their PTX by two kilncs.
 
-    tests/gpu/compare_ptx.py OLD NEW [--arch sm_90a]     (OLD, NEW: programs, build/bin/kilnc)
+    tests/gpu/compare_code.py OLD NEW [--arch sm_90a]    (OLD, NEW: programs, build/bin/kilnc)
 
 Prints how many kernels differ in PTX, how many of those in what ptxas makes of them, and of these the
 instructions of PTX, registers, spills, refusals. A device's results may be carried over a change that leaves
@@ -32,7 +32,7 @@ def assembled(path, arch):
     result = subprocess.run(["ptxas", f"-arch={arch}", "-v", "-o", cubin, path],
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if result.returncode:
-        return result.stdout.splitlines()[0]
+        return result.stdout.splitlines()[0].replace(path, pathlib.Path(path).name)
     registers = re.findall(r"Used (\d+) registers", result.stdout)
     spilled = re.findall(r"(\d+) bytes spill", result.stdout)
     return max(map(int, registers), default=0), sum(map(int, spilled)), pathlib.Path(cubin).read_bytes()
@@ -46,7 +46,8 @@ def emit_all(folder, kilnc, arch, pool):
         for case in listed:
             jobs[f"{which}/{case['name']}"] = (case, pool.submit(build.emit, case, folder / which, kilnc,
                                                                  arch, "asm"))
-    return {name: job.result() or (folder / name.split("/")[0] / f"{case['file']}.asm").read_text()
+    return {name: job.result().replace(f"{folder}/", "")
+            or (folder / name.split("/")[0] / f"{case['file']}.asm").read_text()
             for name, (case, job) in jobs.items()}
 
 
