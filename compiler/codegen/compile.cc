@@ -100,14 +100,17 @@ absl::StatusOr<Device> BuildDevice(const Elaborated& elaborated) {
   return device;
 }
 
-// Where threads spill for want of more than an even share of registers, once more with shares.
+// Where threads spill for want of more than an even share of registers, and where nobody can say
+// that they do not, once more with shares.
 absl::StatusOr<Device> BuildDeviceThatFits(const Elaborated& elaborated) {
   KILN_ASSIGN_OR_RETURN(Device even, BuildDevice(elaborated));
-  if (even.cubin.spill_bytes == 0 || !passes::TookShares(even.lowered)) return even;
+  const bool known = !even.cubin.by_driver;
+  if ((known && even.cubin.spill_bytes == 0) || !passes::TookShares(even.lowered)) return even;
   Elaborated again = elaborated;
   again.program.attrs[passes::kEvenRegisters] = "0";
-  KILN_ASSIGN_OR_RETURN(Device shared, BuildDevice(again));
-  return shared.cubin.spill_bytes < even.cubin.spill_bytes ? std::move(shared) : std::move(even);
+  absl::StatusOr<Device> shared = BuildDevice(again);
+  if (!shared.ok() || (known && shared->cubin.spill_bytes >= even.cubin.spill_bytes)) return even;
+  return shared;
 }
 
 absl::StatusOr<std::unique_ptr<llvm::Module>> BuildGpuModule(const Elaborated& elaborated,

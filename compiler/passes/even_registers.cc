@@ -26,6 +26,21 @@ int64_t HeldIn(const ir::Launch& launch) {
   return held;
 }
 
+// Functions take registers of their own for every sum that is on its way through them, and so do
+// elements of tensors that meet a sum, which are loaded ahead.
+bool DoesMuchWithSums(const ir::Launch& launch) {
+  bool much = false;
+  ir::Walk(
+      launch.body, [&](const Stmt&) { return !much; },
+      [&](const ir::Expr& e) {
+        const auto* load = e.As<ir::Load>();
+        much |= e.kind() == ir::ExprKind::kCall ||
+                (load != nullptr && load->buffer->scope == ir::Scope::kGlobal);
+        return !much;
+      });
+  return much;
+}
+
 bool IsShare(const Stmt& s) {
   const auto* x = s.As<ir::Instruct>();
   return x != nullptr && x->op == Instruction::kMaxRegisters;
@@ -38,7 +53,7 @@ Stmt WithoutShares(const Stmt& s, const target::Arch& arch) {
   if (!ir::Holds(launch->body, Instruction::kWgmma)) return {};
   const int64_t threads = ir::ThreadsOf(*launch).value_or(arch.registers_sm);
   const int64_t even = arch.registers_sm / threads / kGrain * kGrain;
-  if (HeldIn(*launch) + kBeside > even) return {};
+  if (HeldIn(*launch) + kBeside > even || DoesMuchWithSums(*launch)) return {};
   std::map<std::string, std::string> notes = launch->annotations;
   notes[kEvenRegisters] = "1";
   return ir::MakeStmt<ir::Launch>(s->loc, launch->grid, launch->threads,
