@@ -14,19 +14,22 @@ namespace kiln::codegen {
 
 namespace {
 
-// "8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads" and "Used 40 registers".
+// "Function properties for f", "8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads" and
+// "Used 40 registers".
 void ReadResources(Cubin* cubin) {
   const std::vector<absl::string_view> words =
       absl::StrSplit(cubin->log, absl::ByAnyChar(" \n,"), absl::SkipEmpty());
+  std::string function;
   for (size_t i = 0; i + 1 < words.size(); ++i) {
     int64_t value = 0;
+    if (words[i] == "for") function = std::string(words[i + 1]);
     if (!absl::SimpleAtoi(words[i], &value)) continue;
     if (words[i + 1] == "registers") {
       cubin->registers = std::max(cubin->registers, static_cast<int>(value));
     } else if (i + 2 < words.size() && words[i + 1] == "bytes" && words[i + 2] == "stack") {
       cubin->stack_bytes = std::max(cubin->stack_bytes, value);
     } else if (i + 2 < words.size() && words[i + 1] == "bytes" && words[i + 2] == "spill") {
-      cubin->spill_bytes += value;
+      if (value > 0) cubin->spills[function] += value;
     }
   }
 }
@@ -48,6 +51,12 @@ Cubin LeftToDriver(const std::string& ptx) {
 }
 
 }  // namespace
+
+int64_t Cubin::spill_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& [function, spilled] : spills) bytes += spilled;
+  return bytes;
+}
 
 absl::StatusOr<std::string> AssemblerVersion() {
   const absl::StatusOr<std::string> ptxas = PtxasVersion();

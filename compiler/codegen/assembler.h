@@ -3,6 +3,7 @@
 #define KILN_COMPILER_CODEGEN_ASSEMBLER_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -11,11 +12,13 @@ namespace kiln::codegen {
 
 struct Cubin {
   std::string bytes;
-  int registers = 0;        // of a thread, the most of all kernels
-  int64_t spill_bytes = 0;  // stored and loaded
+  int registers = 0;                      // of a thread, the most of all kernels
+  std::map<std::string, int64_t> spills;  // bytes stored and loaded, by function, where any are
   int64_t stack_bytes = 0;
   std::string log;
   bool by_driver = false;  // `bytes` are the PTX itself; of the others nothing is known
+
+  int64_t spill_bytes() const;
 };
 
 // By ptxas, else by nvJitLink (both of the CUDA Toolkit, 12 or later), which are looked for when

@@ -1,5 +1,6 @@
 #include "compiler/codegen/compile.h"
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/assembler.h"
@@ -104,12 +105,16 @@ absl::StatusOr<Device> BuildDevice(const Elaborated& elaborated) {
 // that they do not, once more with shares.
 absl::StatusOr<Device> BuildDeviceThatFits(const Elaborated& elaborated) {
   KILN_ASSIGN_OR_RETURN(Device even, BuildDevice(elaborated));
-  const bool known = !even.cubin.by_driver;
-  if ((known && even.cubin.spill_bytes == 0) || !passes::TookShares(even.lowered)) return even;
+  const Cubin& cubin = even.cubin;
+  const bool wants = absl::c_any_of(even.kernels, [&](const GpuKernel& kernel) {
+    return kernel.even && (cubin.by_driver || cubin.spills.count(kernel.name) > 0);
+  });
+  if (!wants) return even;
   Elaborated again = elaborated;
   again.program.attrs[passes::kEvenRegisters] = "0";
   absl::StatusOr<Device> shared = BuildDevice(again);
-  if (!shared.ok() || (known && shared->cubin.spill_bytes >= even.cubin.spill_bytes)) return even;
+  if (!shared.ok()) return even;  // which works
+  if (!cubin.by_driver && shared->cubin.spill_bytes() >= cubin.spill_bytes()) return even;
   return shared;
 }
 
@@ -121,7 +126,7 @@ absl::StatusOr<std::unique_ptr<llvm::Module>> BuildGpuModule(const Elaborated& e
   const Cubin& cubin = device.cubin;
   out->assembly = std::move(device.ptx);
   out->registers = cubin.registers;
-  out->spill_bytes = cubin.spill_bytes;
+  out->spill_bytes = cubin.spill_bytes();
   out->stack_bytes = cubin.stack_bytes;
   out->code_bytes = static_cast<int64_t>(cubin.bytes.size());
   out->by_driver = cubin.by_driver;

@@ -88,6 +88,7 @@ class GpuInstructEmitter {
   void EmitMmaRest(const ir::Instruct& x);      // gpu_mma.cc
   void EmitTcgen05(const ir::Instruct& x);      // gpu_tcgen05.cc, with what serves it
   void EmitTcgen05Mma(const ir::Instruct& x);
+  void EmitTcgen05Commit(const ir::Instruct& x);
   void EmitTcgen05Loads();
   void EmitTcgen05Store(const ir::Instruct& x);
   void EmitWgmma(const ir::Instruct& x);      // gpu_wgmma.cc

@@ -71,11 +71,7 @@ void GpuInstructEmitter::EmitTcgen05(const ir::Instruct& x) {
     case Instruction::kTcgen05Mma:
       return Once(part_.count, [&] { EmitTcgen05Mma(x); });
     case Instruction::kTcgen05Commit:
-      return Once(part_.count, [&] {
-        Asm(absl::StrCat("tcgen05.commit", kOneBlock,
-                         ".mbarrier::arrive::one.shared::cluster.b64 [$0];"),
-            "r", {SharedAddress(x.regions[0])});
-      });
+      return Once(part_.count, [&] { EmitTcgen05Commit(x); });
     case Instruction::kTcgen05Load:
       // Until the wait its registers must not even be copied: both are one piece of PTX.
       loads_.push_back({PlaceOf(x), SumsOf(x), exprs_.Emit(x.args[0])});
@@ -85,6 +81,17 @@ void GpuInstructEmitter::EmitTcgen05(const ir::Instruct& x) {
     default:
       return ir::IsConst(x.args[0], 1) ? Asm("tcgen05.wait::st.sync.aligned;") : EmitTcgen05Loads();
   }
+}
+
+// The barrier lies at the same place in all blocks of a cluster.
+void GpuInstructEmitter::EmitTcgen05Commit(const ir::Instruct& x) {
+  const int64_t blocks = std::max<int64_t>(1, NoteOf(x, "cluster"));
+  const std::string text =
+      absl::StrCat("tcgen05.commit", kOneBlock, ".mbarrier::arrive::one.shared::cluster");
+  Value* barrier = SharedAddress(x.regions[0]);
+  if (blocks == 1) return Asm(absl::StrCat(text, ".b64 [$0];"), "r", {barrier});
+  Value* all = b_.getInt16(static_cast<uint16_t>((1 << blocks) - 1));
+  Asm(absl::StrCat(text, ".multicast::cluster.b64 [$0], $1;"), "r,h", {barrier, all});
 }
 
 // One instruction has 128 rows, or 64, up to 256 columns, and 32 bytes along k.

@@ -8,6 +8,7 @@
 #include "compiler/codegen/runtime/gpu_launch.h"
 #include "compiler/ir/shape.h"
 #include "compiler/ir/shared_use.h"
+#include "compiler/passes/even_registers.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/IR/MDBuilder.h"
@@ -50,6 +51,7 @@ class NvptxBuilder {
       if (launch == nullptr) continue;
       GpuKernel kernel;
       kernel.name = absl::StrCat(symbol_, "_", kernels->size());
+      kernel.even = launch->annotations.count(passes::kEvenRegisters) > 0;
       kernel.follows = !kernels->empty() && target::CapabilityOf(arch_) >= kEarlyLaunches;
       KILN_RETURN_IF_ERROR(EmitKernel(*launch, &kernel));
       kernels->push_back(std::move(kernel));

@@ -27,6 +27,7 @@ struct GpuKernel {
   int threads = 0;           // of a block
   int64_t shared_bytes = 0;  // dynamic shared memory of a block
   int cluster = 1;           // blocks that are launched together
+  bool even = false;         // its threads have as many registers each (passes/even_registers.h)
   bool follows = false;      // it waits for the kernel before itself: it may be started early
   std::vector<TensorMap> maps;
 };

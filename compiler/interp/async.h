@@ -57,8 +57,8 @@ struct Async {
 
   std::map<BarrierKey, Mbarrier> barriers;
   std::vector<Load> loads;
-  std::deque<std::vector<Copy>> groups;  // closed ones, and the one that is open
-  TensorMemory tensor;
+  std::deque<std::vector<Copy>> groups;     // closed ones, and the one that is open
+  std::map<int64_t, TensorMemory> tensors;  // by the rank of the block in its cluster
 
   // By the instruction and the warp, in its turns.
   std::map<std::pair<const void*, uint32_t>, std::vector<Matrices>> matrices;
@@ -77,6 +77,9 @@ struct Async {
   void Transfer(Mbarrier* barrier, int64_t bytes);
   // Performs what is on its way to a barrier.
   void Land(Machine& m, const BarrierKey& key, SourceLoc loc);
+
+ private:
+  void EndProducts(Machine& m, TensorMemory* tensor, const BarrierKey& key, SourceLoc loc);
 };
 
 }  // namespace kiln::interp

@@ -14,6 +14,7 @@ using ir::Instruction;
 using ir::MakeInt;
 using ir::Stmt;
 
+constexpr char kRank[] = "rank";              // of an instruction's annotations
 constexpr int64_t kApart = int64_t{1} << 32;  // bytes between the shared memories of two blocks
 
 int64_t ClusterOf(const std::map<std::string, std::string>& notes) {
@@ -40,7 +41,10 @@ class Cluster {
     for (size_t i = 0; i < blocks[0].size(); ++i) {
       const auto* x = blocks[0][i].As<ir::Instruct>();
       if (x != nullptr && x->op == Instruction::kClusterBarrier) {
-        together.push_back(ir::MakeStmt<ir::Instruct>(x->loc, Instruction::kBlockBarrier));
+        const Stmt meet = ir::MakeInstruct(x->loc, Instruction::kBlockBarrier);
+        for (int64_t b = 0; b < count_; ++b) {
+          together.push_back(Ranked(*meet.As<ir::Instruct>(), b));
+        }
         continue;
       }
       for (int64_t b = 0; b < count_; ++b) {
@@ -78,7 +82,8 @@ class Cluster {
                                        alloc->place + own * kApart);
       }
       const auto* x = inner.As<ir::Instruct>();
-      if (x == nullptr || ClusterOf(x->annotations) <= 1) return {};
+      if (x == nullptr) return {};
+      if (ClusterOf(x->annotations) <= 1) return Ranked(*x, own);
       std::vector<Stmt> each;
       for (int64_t b = 0; b < count_; ++b) each.push_back(ForOne(*x, own, b));
       return ir::MakeStmt<ir::Seq>(x->loc, std::move(each));
@@ -96,7 +101,14 @@ class Cluster {
       rows = {rows.min + MakeInt(own * share), MakeInt(share)};
       notes["first_row"] = absl::StrCat(own * share);
     }
+    notes[kRank] = absl::StrCat(own);
     return ir::MakeStmt<ir::Instruct>(x.loc, x.op, std::move(regions), x.args, std::move(notes));
+  }
+
+  static Stmt Ranked(const ir::Instruct& x, int64_t own) {
+    auto notes = x.annotations;
+    notes[kRank] = absl::StrCat(own);
+    return ir::MakeStmt<ir::Instruct>(x.loc, x.op, x.regions, x.args, std::move(notes));
   }
 
   // The buffer of `other` that is `own`'s `buffer`.
@@ -124,6 +136,8 @@ ir::Program JoinClusters(const ir::Program& program) {
   });
   return joined;
 }
+
+int64_t ClusterRank(const ir::Instruct& x) { return ir::NoteOf(x, kRank); }
 
 RankedLaunch RanksOf(const ir::Launch& launch) {
   RankedLaunch ranked;

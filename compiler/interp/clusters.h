@@ -3,15 +3,20 @@
 #ifndef KILN_COMPILER_INTERP_CLUSTERS_H_
 #define KILN_COMPILER_INTERP_CLUSTERS_H_
 
+#include "compiler/ir/instruct.h"
 #include "compiler/ir/stmt.h"
 
 namespace kiln::interp {
 
 // Of every launch that is annotated "cluster" (blocks along x that run together, PTX 9.7.13.4): one
 // block in place of a cluster, with the memory, registers and barriers of all its blocks and their
-// parts beside each other. A load that all blocks share becomes one into each of them of this
-// block's rows, an arrival at the barriers of all of them one at each. Other launches stay.
+// parts beside each other; each has a tensor memory of its own. A load that all blocks share
+// becomes one into each of them of this block's rows, an arrival (a commit) at the barriers of all
+// of them one at each. Other launches stay.
 ir::Program JoinClusters(const ir::Program& program);
+
+// Of the block in its cluster that an instruction of such a launch is of; 0 in others.
+int64_t ClusterRank(const ir::Instruct& x);
 
 // A launch of blocks that share memory (ir::kSharesMemory), which stays.
 struct RankedLaunch {

@@ -352,7 +352,7 @@ class AssertOf : public Action {
 
 // What must not be left when a block ends.
 Flow EndOfBlock(Machine& m, SourceLoc loc) {
-  m.async->tensor.CheckEnd(m, loc);
+  for (const auto& [rank, tensor] : m.async->tensors) tensor.CheckEnd(m, loc);
   if (!m.async->matrices.empty()) {
     m.Fail(absl::StatusCode::kFailedPrecondition, loc,
            "matrices are stored by lanes of a warp that others of it do not join",

@@ -8,6 +8,7 @@
 #include "compiler/base/status.h"
 #include "compiler/interp/async.h"
 #include "compiler/interp/cluster_run.h"
+#include "compiler/interp/clusters.h"
 #include "compiler/interp/compiler.h"
 #include "compiler/interp/metadata.h"
 #include "compiler/interp/parts.h"
@@ -46,8 +47,13 @@ void Async::Land(Machine& m, const BarrierKey& key, SourceLoc loc) {
     load.perform();
     if (Mbarrier* barrier = Find(m, key, loc)) Transfer(barrier, load.bytes);
   }
+  for (auto& [rank, tensor] : tensors) EndProducts(m, &tensor, key, loc);
+}
+
+// Those that are committed to the barrier, and all before them.
+void Async::EndProducts(Machine& m, TensorMemory* tensor, const BarrierKey& key, SourceLoc loc) {
   const auto commits = [&](const TensorMemory::Step& step) { return step.commit == key; };
-  auto& steps = tensor.steps;
+  auto& steps = tensor->steps;
   const auto commit = std::find_if(steps.begin(), steps.end(), commits);
   if (commit == steps.end()) return;
   for (auto left = commit - steps.begin() + 1; left > 0; --left) {
@@ -111,14 +117,16 @@ class ProxyFenceOf : public Action {
 
 class BarrierOf : public Action {
  public:
-  BarrierOf(SourceLoc loc, TensorMemory::Threads who) : Action(loc), who_(who) {}
+  BarrierOf(SourceLoc loc, int64_t rank, TensorMemory::Threads who)
+      : Action(loc), rank_(rank), who_(who) {}
   Flow Run(Machine& m) const override {
     if (m.options().meet_at_barriers) m.Barrier();
-    m.async->tensor.Meet(who_);
+    m.async->tensors[rank_].Meet(who_);
     return Flow::kNext;
   }
 
  private:
+  const int64_t rank_;
   const TensorMemory::Threads who_;
 };
 
@@ -157,9 +165,13 @@ class ShuffleOf : public Action {
 // Instructions on one mbarrier.
 class OnBarrier : public Action {
  public:
-  OnBarrier(SourceLoc loc, ir::Instruction op, Box barrier, NodePtr value,
-            TensorMemory::Threads who)
-      : Action(loc), op_(op), barrier_(std::move(barrier)), value_(std::move(value)), who_(who) {}
+  OnBarrier(const ir::Instruct& x, Box barrier, NodePtr value, TensorMemory::Threads who)
+      : Action(x.loc),
+        op_(x.op),
+        rank_(ClusterRank(x)),
+        barrier_(std::move(barrier)),
+        value_(std::move(value)),
+        who_(who) {}
   Flow Run(Machine& m) const override {
     const Place place = Locate(m, barrier_);
     const int64_t value = value_ ? value_->Int(m) : 0;
@@ -177,7 +189,7 @@ class OnBarrier : public Action {
     if (barrier == nullptr) return Flow::kStop;
     if (op_ == ir::Instruction::kBarrierWait) return Wait(m, m.async.get(), key, barrier, value);
     if (op_ == ir::Instruction::kBarrierExpect) barrier->bytes += value;
-    if (op_ == ir::Instruction::kBarrierArrive) async.tensor.Tell(key);
+    if (op_ == ir::Instruction::kBarrierArrive) async.tensors[rank_].Tell(key);
     async.Arrive(barrier, op_ == ir::Instruction::kBarrierExpect ? 1 : who_.count / kWarp);
     return Flow::kNext;
   }
@@ -227,7 +239,7 @@ class OnBarrier : public Action {
     };
     if (m.parts != nullptr) {
       if (!m.parts->WaitUntil(m, over, loc)) return Flow::kStop;
-      m.async->tensor.Hear(key, who_);
+      m.async->tensors[rank_].Hear(key, who_);
       return Flow::kNext;
     }
     if (!over()) {
@@ -235,11 +247,12 @@ class OnBarrier : public Action {
              "deadlock: the block waits for a barrier that nobody will complete",
              "let the wait come after the arrivals");
     }
-    m.async->tensor.Hear(key, who_);
+    m.async->tensors[rank_].Hear(key, who_);
     return NextUnlessFailed(m);
   }
 
   const ir::Instruction op_;
+  const int64_t rank_;
   Box barrier_;
   NodePtr value_;
   const TensorMemory::Threads who_;
@@ -251,7 +264,7 @@ class MeetOf : public Action {
   MeetOf(SourceLoc loc, TensorMemory::Threads who) : Action(loc), who_(who) {}
   Flow Run(Machine& m) const override {
     if (m.options().meet_at_barriers) m.Barrier();
-    m.async->tensor.Meet(who_);
+    m.async->tensors[0].Meet(who_);  // blocks that share memory go on by themselves
     m.cluster->Arrive(m);
     if (!m.parts->WaitUntil(
             m, [&] { return m.cluster->AllArrived(m); }, loc))
@@ -596,7 +609,7 @@ ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
           "at the top of a launch"));
       return std::make_unique<Nothing>(loc);
     case ir::Instruction::kBlockBarrier:
-      return std::make_unique<BarrierOf>(loc, who);
+      return std::make_unique<BarrierOf>(loc, ClusterRank(x), who);
     case ir::Instruction::kProxyFence:
       return std::make_unique<ProxyFenceOf>(loc);
     case ir::Instruction::kMaxRegisters:
@@ -613,7 +626,7 @@ ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
     case ir::Instruction::kClusterArrive:
     case ir::Instruction::kBarrierExpect:
     case ir::Instruction::kBarrierWait:
-      return std::make_unique<OnBarrier>(loc, x.op, box(0), value(), who);
+      return std::make_unique<OnBarrier>(x, box(0), value(), who);
     case ir::Instruction::kTensorLoad:
     case ir::Instruction::kPatchLoad:
     case ir::Instruction::kAsyncCopy:

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/interp/async.h"
+#include "compiler/interp/clusters.h"
 #include "compiler/interp/compiler.h"
 #include "compiler/interp/tf32.h"
 #include "compiler/interp/tile_shape.h"
@@ -131,14 +132,26 @@ double Element(const BufferState& b, int64_t place) {
   return b.real ? b.Real(place) : static_cast<double>(b.Int(place));
 }
 
-class AllocOfColumns : public Action {
+// Of one block's tensor memory.
+class OnTensorMemory : public Action {
  public:
-  AllocOfColumns(SourceLoc loc, Box slot, NodePtr columns, uint32_t thread)
-      : Action(loc), slot_(std::move(slot)), columns_(std::move(columns)), thread_(thread) {}
+  explicit OnTensorMemory(const ir::Instruct& x) : Action(x.loc), rank_(ClusterRank(x)) {}
+
+ protected:
+  TensorMemory& Own(Machine& m) const { return m.async->tensors[rank_]; }
+
+ private:
+  const int64_t rank_;
+};
+
+class AllocOfColumns : public OnTensorMemory {
+ public:
+  AllocOfColumns(const ir::Instruct& x, Box slot, NodePtr columns, uint32_t thread)
+      : OnTensorMemory(x), slot_(std::move(slot)), columns_(std::move(columns)), thread_(thread) {}
   Flow Run(Machine& m) const override {
     const int64_t columns = columns_->Int(m);
     const int64_t place = FirstElement(m, slot_);
-    TensorMemory& t = m.async->tensor;
+    TensorMemory& t = Own(m);
     if (m.failed() || !m.Step(1, loc)) return Flow::kStop;
     const bool power = columns >= kWarp && (columns & (columns - 1)) == 0;
     if (!power || columns > TensorMemory::kColumns || t.columns > 0) {
@@ -168,12 +181,15 @@ class AllocOfColumns : public Action {
   const uint32_t thread_;
 };
 
-class FreeOfColumns : public Action {
+class FreeOfColumns : public OnTensorMemory {
  public:
-  FreeOfColumns(SourceLoc loc, NodePtr address, NodePtr columns, int64_t thread)
-      : Action(loc), address_(std::move(address)), columns_(std::move(columns)), thread_(thread) {}
+  FreeOfColumns(const ir::Instruct& x, NodePtr address, NodePtr columns, int64_t thread)
+      : OnTensorMemory(x),
+        address_(std::move(address)),
+        columns_(std::move(columns)),
+        thread_(thread) {}
   Flow Run(Machine& m) const override {
-    TensorMemory& t = m.async->tensor;
+    TensorMemory& t = Own(m);
     const int64_t first = address_->Int(m), columns = columns_->Int(m);
     if (m.failed() || !t.Has(m, first, columns, loc) ||
         !t.IsSettled(m, first, columns, thread_, loc)) {
@@ -195,12 +211,12 @@ class FreeOfColumns : public Action {
   const int64_t thread_;
 };
 
-class FenceOf : public Action {
+class FenceOf : public OnTensorMemory {
  public:
-  FenceOf(SourceLoc loc, NodePtr after, TensorMemory::Threads who)
-      : Action(loc), after_(std::move(after)), who_(who) {}
+  FenceOf(const ir::Instruct& x, NodePtr after, TensorMemory::Threads who)
+      : OnTensorMemory(x), after_(std::move(after)), who_(who) {}
   Flow Run(Machine& m) const override {
-    TensorMemory& t = m.async->tensor;
+    TensorMemory& t = Own(m);
     if (after_->Int(m) != 0) {
       t.FenceAfter(who_);
     } else {
@@ -215,7 +231,7 @@ class FenceOf : public Action {
 };
 
 // One thread's product: it reads its operands as late as it may, or with Order::kReverse at once.
-class ProductInTensorMemory : public Action {
+class ProductInTensorMemory : public OnTensorMemory {
  public:
   struct Operand {
     int slot = 0;
@@ -224,9 +240,9 @@ class ProductInTensorMemory : public Action {
     Box box;
     Tf32 tf32 = Tf32::kNone;
   };
-  ProductInTensorMemory(SourceLoc loc, SumShape shape, int64_t k, Operand a, Operand b,
+  ProductInTensorMemory(const ir::Instruct& x, SumShape shape, int64_t k, Operand a, Operand b,
                         Rounding rounding, NodePtr clear, NodePtr address, uint32_t thread)
-      : Action(loc),
+      : OnTensorMemory(x),
         thread_(thread),
         shape_(shape),
         k_(k),
@@ -236,7 +252,7 @@ class ProductInTensorMemory : public Action {
         clear_(std::move(clear)),
         address_(std::move(address)) {}
   Flow Run(Machine& m) const override {
-    TensorMemory& t = m.async->tensor;
+    TensorMemory& t = Own(m);
     const int64_t a = FirstElement(m, a_.box), b = FirstElement(m, b_.box);
     const bool clear = clear_->Int(m) != 0;
     const int64_t first = address_->Int(m);
@@ -315,7 +331,7 @@ class ProductInTensorMemory : public Action {
     if (!Gather(m, a_, a_first, shape_.m, &left) || !Gather(m, b_, b_first, shape_.n, &right)) {
       return;
     }
-    ForCells(m.async->tensor, first, [&](TensorMemory::Cell& cell, int64_t row, int64_t column) {
+    ForCells(Own(m), first, [&](TensorMemory::Cell& cell, int64_t row, int64_t column) {
       if (m.failed()) return;
       if (!clear && !cell.written) {
         m.Fail(absl::StatusCode::kFailedPrecondition, loc,
@@ -341,13 +357,13 @@ class ProductInTensorMemory : public Action {
   NodePtr clear_, address_;
 };
 
-class CommitOf : public Action {
+class CommitOf : public OnTensorMemory {
  public:
-  CommitOf(SourceLoc loc, Box barrier) : Action(loc), barrier_(std::move(barrier)) {}
+  CommitOf(const ir::Instruct& x, Box barrier) : OnTensorMemory(x), barrier_(std::move(barrier)) {}
   Flow Run(Machine& m) const override {
     const BarrierKey key = {barrier_.slot, Locate(m, barrier_).min[0]};
     if (m.failed() || m.async->Find(m, key, loc) == nullptr) return Flow::kStop;
-    m.async->tensor.steps.push_back({nullptr, key});
+    Own(m).steps.push_back({nullptr, key});
     return Flow::kNext;
   }
 
@@ -356,11 +372,11 @@ class CommitOf : public Action {
 };
 
 // Between registers and lanes: thread t of a warpgroup has lane t (9.7.16.8.1).
-class MoveOf : public Action {
+class MoveOf : public OnTensorMemory {
  public:
-  MoveOf(SourceLoc loc, bool loads, int registers, SumShape shape, int64_t first, int64_t groups,
-         NodePtr address)
-      : Action(loc),
+  MoveOf(const ir::Instruct& x, bool loads, int registers, SumShape shape, int64_t first,
+         int64_t groups, NodePtr address)
+      : OnTensorMemory(x),
         loads_(loads),
         registers_(registers),
         shape_(shape),
@@ -368,7 +384,7 @@ class MoveOf : public Action {
         groups_(groups),
         address_(std::move(address)) {}
   Flow Run(Machine& m) const override {
-    TensorMemory& t = m.async->tensor;
+    TensorMemory& t = Own(m);
     const int64_t first = address_->Int(m);
     if (m.failed() || !m.Step(shape_.m * shape_.n, loc)) return Flow::kStop;
     if (!t.Has(m, first, shape_.columns(), loc)) return Flow::kStop;
@@ -396,7 +412,7 @@ class MoveOf : public Action {
 
   template <typename F>
   void ForAll(Machine& m, int64_t first, F visit) const {
-    TensorMemory& t = m.async->tensor;
+    TensorMemory& t = Own(m);
     BufferState& held = m.buffers[registers_];
     const int64_t own = shape_.n / groups_;
     for (int64_t i = 0; i < groups_ * kGroup; ++i) {
@@ -434,11 +450,12 @@ class MoveOf : public Action {
   NodePtr address_;
 };
 
-class WaitOfMoves : public Action {
+class WaitOfMoves : public OnTensorMemory {
  public:
-  WaitOfMoves(SourceLoc loc, NodePtr stores) : Action(loc), stores_(std::move(stores)) {}
+  WaitOfMoves(const ir::Instruct& x, NodePtr stores)
+      : OnTensorMemory(x), stores_(std::move(stores)) {}
   Flow Run(Machine& m) const override {
-    m.async->tensor.Wait(stores_->Int(m) != 0);
+    Own(m).Wait(stores_->Int(m) != 0);
     return NextUnlessFailed(m);
   }
 
@@ -456,12 +473,12 @@ ActionPtr Compiler::TensorMemoryAction(const ir::Instruct& x) {
   const bool loads = x.op == ir::Instruction::kTcgen05Load;
   switch (x.op) {
     case ir::Instruction::kTcgen05Alloc:
-      return std::make_unique<AllocOfColumns>(loc, MakeBox(x.regions[0], loc), arg(0),
+      return std::make_unique<AllocOfColumns>(x, MakeBox(x.regions[0], loc), arg(0),
                                               static_cast<uint32_t>(part_.first));
     case ir::Instruction::kTcgen05Free:
-      return std::make_unique<FreeOfColumns>(loc, arg(0), arg(1), part_.first);
+      return std::make_unique<FreeOfColumns>(x, arg(0), arg(1), part_.first);
     case ir::Instruction::kTcgen05Fence:
-      return std::make_unique<FenceOf>(loc, arg(0), Threads{part_.first, part_.count});
+      return std::make_unique<FenceOf>(x, arg(0), Threads{part_.first, part_.count});
     case ir::Instruction::kTcgen05Mma: {
       const auto operand = [&](int i, bool trans) {
         const ir::Buffer& tile = x.regions[i].buffer;
@@ -471,21 +488,21 @@ ActionPtr Compiler::TensorMemoryAction(const ir::Instruct& x) {
       };
       const bool is_int = x.regions[0].buffer->dtype.is_int();
       return std::make_unique<ProductInTensorMemory>(
-          loc, shape, NoteOf(x, "k"), operand(0, NoteOf(x, "trans_a") != 0),
+          x, shape, NoteOf(x, "k"), operand(0, NoteOf(x, "trans_a") != 0),
           operand(1, NoteOf(x, "trans_b") == 0), is_int ? Rounding::kNone : RoundingFor(kFloat32),
           arg(0), arg(1), static_cast<uint32_t>(part_.first));
     }
     case ir::Instruction::kTcgen05Commit:
-      return std::make_unique<CommitOf>(loc, MakeBox(x.regions[0], loc));
+      return std::make_unique<CommitOf>(x, MakeBox(x.regions[0], loc));
     case ir::Instruction::kTcgen05Load:
     case ir::Instruction::kTcgen05Store:
       if (part_.first % kGroup != 0 || part_.count % kGroup != 0) {
         Error(absl::InvalidArgumentError("lanes of tensor memory belong to whole warpgroups"));
       }
-      return std::make_unique<MoveOf>(loc, loads, SlotOf(x.regions[0].buffer), shape, part_.first,
+      return std::make_unique<MoveOf>(x, loads, SlotOf(x.regions[0].buffer), shape, part_.first,
                                       std::max<int64_t>(1, part_.count / kGroup), arg(0));
     default:
-      return std::make_unique<WaitOfMoves>(loc, arg(0));
+      return std::make_unique<WaitOfMoves>(x, arg(0));
   }
 }
 

@@ -1,7 +1,8 @@
 // Tensor memory of a block, and the products that write it (PTX ISA 9.0, 9.7.16): 128 lanes of 512
 // columns of 32 bits. Private to compiler/interp.
 //
-// Products run in order and end when a barrier is waited for that they were committed to; loads and
+// Products run in order and end when a barrier is waited for that they were committed to (of a
+// cluster: by any of its blocks); loads and
 // stores end when they are waited for. What is not over, or not ordered by a fence after it is,
 // may not be read; a product may not start before what other threads loaded from its columns and
 // stored there is over, fenced, told by a barrier, and met by the fence after it.

@@ -70,7 +70,7 @@ enum class Instruction : uint8_t {
   kTcgen05Mma,     // [a, b] (clear, address): starts c (+)= a * b, c in tensor memory; by one
                    //     thread (9.7.16.10)
   kTcgen05Commit,  // [barrier] (): an arrival when all products that this thread has started are
-                   //     over (9.7.16.12)
+                   //     over (9.7.16.12); "cluster" as of kBarrierArrive
   kTcgen05Load,    // [registers] (address): starts to load c; a thread has one row of it, and those
                    //     of several warpgroups share its columns (9.7.16.8)
   kTcgen05Store,   // [registers] (address): starts to store c, the same way

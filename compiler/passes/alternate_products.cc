@@ -255,7 +255,7 @@ class AlternateLaunch : public ir::Mutator {
         gpu_(gpu),
         threads_(*ir::ThreadsOf(launch)),
         part_threads_(threads_),
-        registers_(std::min<int64_t>(gpu.registers_thread, gpu.registers_sm / threads_)) {}
+        registers_(gpu.RegistersEach(threads_)) {}
 
   Stmt Run() { return Mutate(launch_.body); }
 

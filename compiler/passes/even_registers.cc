@@ -13,7 +13,6 @@ namespace {
 using ir::Instruction;
 using ir::Stmt;
 
-constexpr int64_t kGrain = 8;    // registers are handed out to a thread in eights
 constexpr int64_t kBeside = 40;  // addresses, loop counters, what is done with sums
 
 // What a thread holds in buffers, whatever their lifetimes.
@@ -51,9 +50,9 @@ Stmt WithoutShares(const Stmt& s, const target::Arch& arch) {
   if (launch == nullptr || !ir::Holds(launch->body, Instruction::kMaxRegisters)) return {};
   // A thread that multiplies by itself holds operands, too.
   if (!ir::Holds(launch->body, Instruction::kWgmma)) return {};
-  const int64_t threads = ir::ThreadsOf(*launch).value_or(arch.registers_sm);
-  const int64_t even = arch.registers_sm / threads / kGrain * kGrain;
-  if (HeldIn(*launch) + kBeside > even || DoesMuchWithSums(*launch)) return {};
+  const auto threads = ir::ThreadsOf(*launch);
+  if (!threads || HeldIn(*launch) + kBeside > arch.RegistersEach(*threads)) return {};
+  if (DoesMuchWithSums(*launch)) return {};
   std::map<std::string, std::string> notes = launch->annotations;
   notes[kEvenRegisters] = "1";
   return ir::MakeStmt<ir::Launch>(s->loc, launch->grid, launch->threads,
@@ -68,16 +67,6 @@ absl::StatusOr<ir::Program> EvenRegisters(const ir::Program& program, const Pass
   out.body = ir::RewriteStmts(program.body,
                               [&](const Stmt& s) { return WithoutShares(s, GpuOf(context)); });
   return out;
-}
-
-bool TookShares(const ir::Program& program) {
-  bool took = false;
-  ir::Walk(program.body, [&](const Stmt& s) {
-    const auto* launch = s.As<ir::Launch>();
-    took |= launch != nullptr && launch->annotations.count(kEvenRegisters) > 0;
-    return !took && launch == nullptr;
-  });
-  return took;
 }
 
 }  // namespace kiln::passes

@@ -11,13 +11,10 @@
 
 namespace kiln::passes {
 
-// The pass option, and the note.
+// The pass option, and the note of a launch that had shares.
 inline constexpr char kEvenRegisters[] = "kiln.even_registers";
 
 absl::StatusOr<ir::Program> EvenRegisters(const ir::Program& program, const PassContext& context);
-
-// Whether the pass has taken shares out of it.
-bool TookShares(const ir::Program& program);
 
 }  // namespace kiln::passes
 

@@ -27,9 +27,7 @@ constexpr int64_t kTurns = 16;  // and for a loop around it
 class Lag {
  public:
   Lag(const target::Arch& gpu, const ir::Launch& launch, int64_t threads)
-      : fragments_(launch.body),
-        threads_(threads),
-        registers_(std::min<int64_t>(gpu.registers_thread, gpu.registers_sm / threads)) {}
+      : fragments_(launch.body), threads_(threads), registers_(gpu.RegistersEach(threads)) {}
 
   // The loop and what is left after it; undefined for any other statement.
   Stmt operator()(const Stmt& s) const {

@@ -1,7 +1,7 @@
 #include "compiler/passes/overlap_products.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 #include <utility>
 
 #include "compiler/ir/analysis.h"
@@ -76,8 +76,8 @@ Stmt Overlap(const Stmt& s) {
 // A launch whose loops over products one warp runs.
 class IssueAhead : public ir::Mutator {
  public:
-  // Barriers of tiles that commits now arrive at.
-  std::set<const ir::BufferNode*> committed;
+  // Barriers of tiles that commits now arrive at: those of as many blocks.
+  std::map<const ir::BufferNode*, int64_t> committed;
 
  protected:
   Stmt VisitStmt(const Stmt& s) override {
@@ -128,9 +128,11 @@ class IssueAhead : public ir::Mutator {
         i += 3;
       } else if (Is(stmts[i], Instruction::kBarrierArrive)) {
         const auto* arrive = stmts[i].As<ir::Instruct>();
-        committed.insert(arrive->regions[0].buffer.get());
+        committed[arrive->regions[0].buffer.get()] =
+            std::max<int64_t>(1, ir::NoteOf(*arrive, "cluster"));
         body.push_back(ir::MakeStmt<ir::Instruct>(stmts[i]->loc, Instruction::kTcgen05Commit,
-                                                  arrive->regions));
+                                                  arrive->regions, std::vector<Expr>{},
+                                                  arrive->annotations));
       } else {
         body.push_back(stmts[i]);
       }
@@ -164,16 +166,16 @@ Stmt IssuedAhead(const Stmt& s) {
   const Stmt issued = ahead.Mutate(s);
   if (ahead.committed.empty()) return issued;
   const bool mixed = std::any_of(ahead.committed.begin(), ahead.committed.end(),
-                                 [&](const auto* b) { return IsArrivedAt(issued, b); });
+                                 [&](const auto& b) { return IsArrivedAt(issued, b.first); });
   if (mixed) return {};
   return ir::RewriteStmts(issued, [&](const Stmt& x) -> Stmt {
     const auto* init = x.As<ir::Instruct>();
-    if (!Is(x, Instruction::kBarrierInit) ||
-        ahead.committed.count(init->regions[0].buffer.get()) == 0) {
-      return {};
-    }
+    if (!Is(x, Instruction::kBarrierInit)) return {};
+    const auto committed = ahead.committed.find(init->regions[0].buffer.get());
+    if (committed == ahead.committed.end()) return {};
     return ir::MakeStmt<ir::Instruct>(x->loc, init->op, init->regions,
-                                      std::vector<Expr>{MakeInt(1)}, init->annotations);
+                                      std::vector<Expr>{MakeInt(committed->second)},
+                                      init->annotations);
   });
 }
 

@@ -40,6 +40,11 @@ bool Arch::Has(absl::string_view feature) const {
                      [&](const std::string& f) { return Squeezed(f) == wanted; });
 }
 
+int64_t Arch::RegistersEach(int64_t threads) const {
+  constexpr int64_t kGrain = 8;
+  return std::min<int64_t>(registers_thread, registers_sm / threads / kGrain * kGrain);
+}
+
 int Arch::Lanes(DType type) const {
   const int bits = static_cast<int>(type.bytes() * 8);
   return std::max(1, vector_bits / bits);

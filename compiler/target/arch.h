@@ -102,6 +102,9 @@ struct Arch {
   // True when the processor has `feature`; '-' and '_' in names do not matter, so that
   // "avx512_bf16", "avx512bf16", "amx-bf16" and "amx_bf16" all work.
   bool Has(absl::string_view feature) const;
+  // Most registers that each of `threads` threads of a block may have; a thread gets them in
+  // eights.
+  int64_t RegistersEach(int64_t threads) const;
   // Lanes of one vector register of `type`; at least 1.
   int Lanes(DType type) const;
   // The unit's rate, or null when the machine has no such unit for the type.

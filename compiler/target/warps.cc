@@ -19,6 +19,17 @@ bool Fetches(const Arch& arch, const WarpQuery& q) {
   return std::any_of(q.fetches.begin(), q.fetches.end(), IsFetched);
 }
 
+// Blocks of a cluster wait for each other, and each for columns of tensor memory: of two clusters
+// on the same SMs each could hold what the other waits for. So an SM must not have room for two
+// blocks.
+bool HasSmAlone(const Arch& arch, const WarpQuery& q) {
+  int64_t bits = 0;
+  for (const TileFetch& f : q.fetches) {
+    if (IsFetched(f)) bits += q.stages * f.rows * f.columns * f.type.bits;
+  }
+  return bits / 8 >= arch.smem_sm / 2;
+}
+
 }  // namespace
 
 bool IsFetched(const TileFetch& f) {
@@ -39,7 +50,7 @@ WarpPlan PlanWarps(const Arch& arch, const WarpQuery& q) {
   plan.specialised = true;
   const bool pairs = q.grid_axes > 1 && q.across % kClusterBlocks == 0 &&
                      arch.cluster >= kClusterBlocks && q.cluster == kClusterBlocks &&
-                     !q.tensor_sums && !q.steps_differ;
+                     (!q.tensor_sums || HasSmAlone(arch, q)) && !q.steps_differ;
   if (pairs && std::any_of(q.fetches.begin(), q.fetches.end(),
                            [](const TileFetch& f) { return IsFetched(f) && IsShared(f); })) {
     plan.cluster = kClusterBlocks;

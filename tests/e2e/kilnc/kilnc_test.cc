@@ -37,6 +37,11 @@ class KilncTest : public ::testing::Test {
     return path;
   }
 
+  static std::string Text(const std::string& path) {
+    std::ifstream in(path);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
   fs::path folder_;
   std::string out_, err_;
 };
@@ -121,6 +126,57 @@ TEST_F(KilncTest, AnAssemblerThatDoesNotFinishIsNamed) {
     EXPECT_EQ(code, 1);
     EXPECT_THAT(err_, HasSubstr(words));
   }
+}
+
+// A stand-in for an assembler that says of kernels with setmaxnreg that they spill $SHARED bytes,
+// of others $EVEN ("refused": it ends with an error), and that it is of function $OF.
+constexpr char kSpills[] = R"(#!/bin/sh
+[ "$1" = --version ] && echo V13.0.88 && exit 0
+spills=$EVEN
+grep -q setmaxnreg kernel.ptx && spills=$SHARED
+echo "$spills" >> "$RUNS"
+[ "$spills" = refused ] && exit 1
+echo "cubin of $spills" > kernel.cubin
+echo "ptxas info    : Function properties for $OF"
+echo "    8 bytes stack frame, $spills bytes spill stores, 0 bytes spill loads"
+echo "ptxas info    : Used 168 registers"
+)";
+
+class SpillingTest : public KilncTest {
+ protected:
+  // The cubin, and what was said in which order to get it.
+  std::string Compiled(const char* even, const char* shared, const char* of = "kiln_matmul_0") {
+    fs::create_directories(folder_ / "bin");
+    fs::permissions(File("bin/ptxas", kSpills), fs::perms::owner_all);
+    const std::string runs = File("runs", "");
+    const std::pair<const char*, const char*> variables[] = {{"KILN_CUDA_PATH", folder_.c_str()},
+                                                             {"EVEN", even},
+                                                             {"SHARED", shared},
+                                                             {"OF", of},
+                                                             {"RUNS", runs.c_str()}};
+    for (const auto& [name, value] : variables) setenv(name, value, 1);
+    const std::string cubin = (folder_ / "k.cubin").string();
+    const int code = Kilnc({"emit", "template:matmul", "-a", "M=4096", "-a", "N=4096", "-a",
+                            "K=4096", "-a", "dtype=bfloat16", "-c",
+                            "block_M=128,block_N=128,block_K=64,num_stages=4,threads=256", "--arch",
+                            "sm_90a", "--stage", "cubin", "-o", cubin});
+    for (const auto& [name, value] : variables) unsetenv(name);
+    EXPECT_EQ(code, 0) << err_;
+    return absl::StrCat(Text(cubin), "after ", Text(runs));
+  }
+};
+
+TEST_F(SpillingTest, WithEvenRegistersTakesSharesIfTheyHelp) {
+  EXPECT_EQ(Compiled("0", "0"), "cubin of 0\nafter 0\n");
+  EXPECT_EQ(Compiled("200", "0"), "cubin of 0\nafter 200\n0\n");
+  EXPECT_EQ(Compiled("200", "100"), "cubin of 100\nafter 200\n100\n");
+  EXPECT_EQ(Compiled("100", "100"), "cubin of 100\nafter 100\n100\n");
+  EXPECT_EQ(Compiled("100", "refused"), "cubin of 100\nafter 100\nrefused\n");
+}
+
+// A launch that had no shares to take.
+TEST_F(SpillingTest, OfAnotherLaunchCompilesOnce) {
+  EXPECT_EQ(Compiled("200", "0", "kiln_matmul_1"), "cubin of 200\nafter 200\n");
 }
 
 TEST_F(KilncTest, WhatIsNoKernelIsRefused) {
@@ -508,8 +564,7 @@ VALUE = 1
   EXPECT_THAT(out_, HasSubstr("threads = 32"));
   ASSERT_EQ(Kilnc({"run", path, "-e", "entry", "-a", "M=64"}), 0) << err_;
   EXPECT_THAT(out_, HasSubstr("x: agrees"));
-  std::ifstream in((folder_ / "kernels.py").string());
-  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  const std::string text = Text((folder_ / "kernels.py").string());
   const auto using_name = [&](const std::string& import) {
     return File("bad.py", import + absl::StrReplaceAll(text, {{"= VALUE", "= f(2)"}}));
   };

@@ -87,6 +87,37 @@ TEST(TensorMemory, ProductsBesideStores) {
   EXPECT_EQ(parts(c), 2);
 }
 
+// Pairs of blocks each fetch half of what both multiply, and give it back when both products that
+// read it are over; in turns, too, and beside stores.
+constexpr Case kPairs = {
+    .k = 768, .block_k = 128, .stages = 4, .cores = 2, .gpu = "sm_100a", .cluster = 2};
+
+TEST(TensorMemory, PairsShareTiles) {
+  const auto expect = [](const Case& c) {
+    testing::ExpectComputes(c, ir::Instruction::kTcgen05Mma);
+  };
+  for (const bool trans_a : {false, true}) {
+    for (const bool trans_b : {false, true}) {
+      Case c = kPairs;
+      c.trans_a = trans_a;
+      c.trans_b = trans_b;
+      expect(c);
+      c.m = 256;
+      expect(c);  // in turns
+    }
+  }
+  Case c = kPairs;
+  c.m = 250, c.n = 72, c.k = 608;
+  expect(c);
+  c.type = "float8_e4m3fn", c.block_k = 256;
+  expect(c);
+  c = kPairs;
+  c.m = 512, c.block_m = 256, c.threads = 256, c.stages = 2, c.k = 320;
+  expect(c);
+  c.cores = 132;
+  expect(c);
+}
+
 // Kernels whose products a loop does not simply add up from zero.
 std::string OneTile(const std::string& before, const std::string& loop, const std::string& after) {
   return absl::StrCat(R"(import tilelang.language as T
@@ -227,6 +258,33 @@ TEST(TensorMemoryMistakes, AreNoticed) {
       return x.op == op ? Nothing(x) : ir::Stmt();
     });
     EXPECT_GT(count, 0) << ir::Name(op);
+  }
+}
+
+// Of two blocks one does not do its share for the other, or does not hear of it.
+TEST(TensorMemoryMistakes, OfPairsAreNoticed) {
+  using ir::Instruction;
+  for (const int cores : {2, 132}) {
+    Case c = kPairs;
+    c.m = 256;
+    c.cores = cores;
+    const int alone = ExpectNoticed(c, [](const ir::Instruct& x) -> ir::Stmt {
+      auto notes = x.annotations;
+      const bool commits = x.op == Instruction::kTcgen05Commit && notes.erase("cluster") > 0;
+      return commits ? With(x, x.args, notes) : ir::Stmt();
+    });
+    EXPECT_EQ(alone, 1) << cores;
+    const int one = ExpectNoticed(c, [](const ir::Instruct& x) -> ir::Stmt {
+      const bool counts = x.op == Instruction::kBarrierInit && ir::IsConst(x.args[0], 2);
+      return counts ? With(x, {ir::MakeInt(1)}, x.annotations) : ir::Stmt();
+    });
+    EXPECT_EQ(one, 1) << cores;
+    for (const Instruction op : {Instruction::kTcgen05Commit, Instruction::kTensorLoad}) {
+      EXPECT_GT(ExpectNoticed(
+                    c, [&](const ir::Instruct& x) { return x.op == op ? Nothing(x) : ir::Stmt(); }),
+                0)
+          << ir::Name(op);
+    }
   }
 }
 

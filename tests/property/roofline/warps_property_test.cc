@@ -196,6 +196,13 @@ TEST(HintedWarps, MeetEveryPlan) {
                            "ping_pong=0", "ping_pong=1", "warp_specialised=1"}) {
     EXPECT_EQ(seen.count(plan), 1u) << plan;
   }
+  seen.clear();
+  for (const Space& space : Spaces()) {
+    if (space.name == "large") Check(space, "sm_100a", 60, &seen);
+  }
+  for (const char* plan : {"cluster=1,1", "cluster=1,2", "persistent=1"}) {
+    EXPECT_EQ(seen.count(plan), 1u) << plan << " on sm_100a";
+  }
 }
 
 Recommendation Answer(const lang::Kernel& kernel, const lang::Arguments& arguments,

@@ -72,7 +72,7 @@ inline void ExpectAssembles(const std::string& what, const std::string& ptx,
   const auto cubin = codegen::Assemble(ptx, arch);
   ASSERT_TRUE(cubin.ok()) << what << " " << arch << ": " << cubin.status();
   EXPECT_EQ(cubin->stack_bytes, 0) << what << " " << arch << ": " << cubin->log;
-  EXPECT_EQ(cubin->spill_bytes, 0) << what << " " << arch << ": " << cubin->log;
+  EXPECT_EQ(cubin->spill_bytes(), 0) << what << " " << arch << ": " << cubin->log;
   EXPECT_GT(cubin->registers, 0) << cubin->log;
   // Products that the assembler thinks it must run one after the other.
   EXPECT_FALSE(absl::StrContains(cubin->log, "Performance Loss")) << what << ": " << cubin->log;

@@ -154,6 +154,15 @@ TEST(GpuCompile, ProductsOfBlackwellLeaveTheirSumsInTensorMemory) {
   }
 }
 
+// Both blocks of a pair give a tile back to both.
+TEST(GpuCompile, PairsOfBlackwellShareTiles) {
+  const Case c = {"matmul", Product("bfloat16", "float32", "False", "True"),
+                  "block_M=64,block_N=128,block_K=64,num_stages=6,threads=128"};
+  const std::string ptx = Ptx(c, "sm_100a");
+  EXPECT_TRUE(absl::StrContains(ptx, ".mbarrier::complete_tx::bytes.multicast::cluster"));
+  EXPECT_EQ(CountOf(ptx, ".shared::cluster.multicast::cluster.b64"), 1);
+}
+
 TEST(GpuCompile, SumsInHalfPrecisionAreOfTensorCores) {
   auto arguments = Product("float16", "float16", "False", "True");
   arguments["accum_dtype"] = "float16";

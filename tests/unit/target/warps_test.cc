@@ -27,7 +27,21 @@ TEST(PlanWarps, ALargeProductGetsAll) {
   }
   WarpQuery held = Product();
   held.tensor_sums = true;
-  EXPECT_EQ(On("sm_100a", held), (WarpPlan{true, 1, true, 1}));
+  EXPECT_EQ(On("sm_100a", held), (WarpPlan{true, 2, true, 1}));
+}
+
+// Two blocks of pairs on one SM could each hold the columns that the other's partner waits for.
+TEST(PlanWarps, PairsWithTensorMemoryHaveTheirSmsAlone) {
+  WarpQuery q = Product();
+  q.tensor_sums = true;
+  const int64_t alone = NamedArch("sm_100a")->smem_sm / 2;
+  for (q.stages = 1; q.stages <= 4; ++q.stages) {
+    const int64_t bytes = q.stages * (128 + 256) * 64 * 2;
+    EXPECT_EQ(On("sm_100a", q).cluster, bytes >= alone ? 2 : 1) << q.stages;
+  }
+  q.fetches[0].rows = 0;  // threads fetch it
+  q.stages = 3;
+  EXPECT_EQ(On("sm_100a", q).cluster, 1);
 }
 
 TEST(PlanWarps, OptionsTakeAway) {
