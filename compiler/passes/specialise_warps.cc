@@ -99,10 +99,8 @@ class Specialise {
     if (!plan.specialised) return std::nullopt;
     cluster_ = plan.cluster;
     MakeVersions();
-    // A block of several turns has use for all tiles throughout.
-    const bool turns = plan.persistent && FitsApart();
-    schedule_.emplace(launch_, turns ? arch_.cores : 0, cluster_);
-    if (turns && plan.teams > 1) TakeTurns();
+    schedule_.emplace(launch_, plan.persistent ? arch_.cores : 0, cluster_);
+    if (plan.teams > 1) TakeTurns();
     StageStores();
     const SourceLoc loc = launch_.loc;
     std::vector<Stmt> consumers;
@@ -323,6 +321,7 @@ class Specialise {
     q.tensor_sums = HoldsSums(launch_);
     q.steps_differ = StepsDiffer();
     for (const Fetch& fetch : fetches_) q.fetches.push_back(TileOf(fetch));
+    q.other_bytes = OtherBytes();
     q.blocks = 1;
     for (const ir::Axis& axis : launch_.grid) q.blocks *= ir::ConstInt(axis.extent).value_or(0);
     q.grid_axes = static_cast<int64_t>(launch_.grid.size());
@@ -332,6 +331,21 @@ class Specialise {
     q.pingpong = ir::PassOption(program_, "kiln.pingpong", 0) != 0;
     q.shares_fetches_alone = q.pingpong && SharesFetchesAlone();
     return q;
+  }
+
+  // Of shared memory, beside what is fetched.
+  int64_t OtherBytes() const {
+    int64_t bytes = 0;
+    for (const Stmt& s : rest_) bytes += StagedOperandBytes(program_, s, {0, threads_}, arch_);
+    for (const Stmt& s : allocations_) {
+      const ir::Buffer& b = s.As<ir::Alloc>()->buffer;
+      const bool fetched = std::any_of(fetches_.begin(), fetches_.end(),
+                                       [&](const Fetch& f) { return f.tile == b; });
+      if (b->scope != ir::Scope::kShared || fetched) continue;
+      bytes += (ir::BytesOf(b).value_or(0) + target::kTileBytes - 1) / target::kTileBytes *
+               target::kTileBytes;
+    }
+    return bytes;
   }
 
   // Whether the loop's threads work on sums from tensor memory.
@@ -510,20 +524,6 @@ class Specialise {
     int64_t bytes = 0;
     for (const auto& [tile, versions] : versions_) bytes += BytesOf(versions);
     return bytes;
-  }
-
-  // Whether shared memory has room for all tiles beside each other; at least they have to begin at
-  // multiples of kTileBytes. A block of several turns has use for all of them throughout.
-  bool FitsApart() const {
-    int64_t bytes = 0;
-    for (const Stmt& s : rest_) bytes += StagedOperandBytes(program_, s, {0, threads_}, arch_);
-    for (const Stmt& s : allocations_) {
-      const ir::Buffer& b = s.As<ir::Alloc>()->buffer;
-      if (b->scope != ir::Scope::kShared && b->scope != ir::Scope::kBarrier) continue;
-      bytes = (bytes + target::kTileBytes - 1) / target::kTileBytes * target::kTileBytes +
-              ir::BytesOf(b).value_or(0);
-    }
-    return bytes <= arch_.smem_block;
   }
 
   // Columns of the products' results that one warp holds; 1 where there are none. What is stored is

@@ -6,6 +6,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/base/digest.h"
 #include "compiler/ir/printer.h"
@@ -47,6 +48,8 @@ constexpr double kRegisterBytes = 4;
 constexpr double kRowSharers = 4;  // lanes that share a row of a matrix instruction's result
 // What the decision about warps says of a launch: the fields of target::WarpPlan.
 constexpr size_t kWarpAnswers = 4;
+// What it is asked by, beside the sums and the tiles.
+constexpr size_t kWarpDims = 5;
 // What is said of how a tile or loop is dealt out: the fields of target::Dealt.
 constexpr size_t kDealAnswers = 4;
 struct Chosen {
@@ -58,6 +61,7 @@ struct Chosen {
   std::string unit;
   int64_t m = 0, grid_rows = 0;
   std::optional<target::GemmQuery> awaited;  // its result goes to registers after each product
+  int64_t turned_bytes = 0;  // of shared memory, where a block has room for them: operands turned
 
   // Whether the results are of as many rows, but held by other threads: what is kept of each row
   // has no place then, where this product takes the other's result from registers.
@@ -75,6 +79,22 @@ double TurnedRegisters(int64_t rows, int64_t columns, int64_t threads, bool shar
   constexpr int64_t kSquare = target::SquareDeal::kSide * target::SquareDeal::kSide;
   if (shared && target::DealSquares(rows, columns, threads)) return kSquare;
   return static_cast<double>(rows * columns) / static_cast<double>(threads);
+}
+
+int64_t BytesOf(const target::TileFetch& tile) {
+  return tile.rows * tile.columns * tile.type.bits / 8;
+}
+
+// Shared memory of a block beside the tiles that TMA may fetch.
+Num UnfetchedBytes(const Demand& d, const LaunchDemand& launch) {
+  Num bytes = d.tape->Const(0);
+  for (const int i : launch.shared_buffers) {
+    const LocalBuffer& b = d.buffers[static_cast<size_t>(i)];
+    const auto fetches = [&](const FetchDemand& fetch) { return fetch.buffer == i; };
+    if (absl::c_any_of(launch.warps.fetches, fetches)) continue;
+    bytes = bytes + Ceil(b.bytes / target::kTileBytes) * target::kTileBytes;
+  }
+  return bytes;
 }
 
 // A product whose result lies in tensor memory, as passes/hold_sums decides it; nullopt where it
@@ -181,8 +201,12 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
   }
   if (loaded) operands += static_cast<double>(q.m * q.k) / static_cast<double>(threads);
   const double held_columns = choice.unit == "fma" ? 0 : wn / kRowSharers;
-  return {efficiency, staged ? 1.0 : 0.0, operands,    0, held_columns, choice.unit,
-          q.m,        choice.grid.rows,   std::nullopt};
+  const int64_t turned_elements = (op.trans_a ? k * m : 0) + (op.trans_b ? 0 : k * n);
+  return {efficiency,   staged ? 1.0 : 0.0,
+          operands,     0,
+          held_columns, choice.unit,
+          q.m,          choice.grid.rows,
+          std::nullopt, turned ? turned_elements * op.a_type.bytes() : 0};
 }
 
 }  // namespace
@@ -247,7 +271,9 @@ void Piece::AddGpuPrice(const std::vector<std::string>& options) {
     warps.push_back({specialised, cluster, persistent, teams});
     if (!l.warps.possible) continue;
     const Num across = l.grid.size() > 1 ? l.grid[1] : d.tape->Const(1);
-    for (const Num& n : {l.threads, l.warps.stages, l.blocks, across}) dims.push_back(n);
+    for (const Num& n : {l.threads, l.warps.stages, l.blocks, across, UnfetchedBytes(d, l)}) {
+      dims.push_back(n);
+    }
     dims.insert(dims.end(), l.warps.sums.begin(), l.warps.sums.end());
     for (const FetchDemand& fetch : l.warps.fetches) {
       dims.push_back(fetch.rows);
@@ -275,6 +301,7 @@ Piece::Answers Piece::Ask(const std::vector<const double*>& columns, int64_t cou
   const size_t warps = kAnswers * gemm_ops_.size();
   const size_t deals = warps + kWarpAnswers * demand_->launches.size();
   answers.columns.assign(deals + kDealAnswers * widest_.size(), std::vector<double>(count));
+  answers.turned_bytes.assign(gemm_ops_.size(), std::vector<int64_t>(count));
   AskGemms(dims, count, answers);
   AskWarps(columns, dims, count, answers);
   AskDeals(dims, count, deals, answers);
@@ -329,6 +356,7 @@ void Piece::AskGemms(const std::vector<std::vector<double>>& dims, int64_t count
       }
       out.columns[kAnswers * g][j] = !op(g).a_shared && any(g, g, parts) ? 0 : c.efficiency;
       out.columns[kAnswers * g + 1][j] = c.stages_a;
+      out.turned_bytes[g][j] = c.turned_bytes;
       out.columns[kAnswers * g + 2][j] = operands;
       out.columns[kAnswers * g + 3][j] = c.columns;
       out.columns[kAnswers * g + 4][j] = c.held_columns;
@@ -353,12 +381,14 @@ void Piece::AskWarps(const std::vector<const double*>& columns,
         q.stages = at(1);
         q.blocks = w.known_blocks ? at(2) : 0;
         q.across = w.known_across ? at(3) : 1;
+        q.other_bytes = at(4) + StagedBytes(i, j, dims, out);
         q.sums = 0;
-        size_t dim = 4;
+        size_t dim = kWarpDims;
         for (size_t s = 0; s < w.sums.size(); ++s) q.sums = std::max(q.sums, at(dim++));
         for (target::TileFetch& tile : q.fetches) {
           tile.rows = at(dim++);
           tile.columns = at(dim++);
+          if (!target::IsFetched(tile)) q.other_bytes += BytesOf(tile);
         }
         q.tensor_sums = HoldsSums(i, j, out);
       }
@@ -377,7 +407,7 @@ void Piece::AskWarps(const std::vector<const double*>& columns,
         SetOption(*option, columns[input][j], q);
       }
     }
-    if (w.possible) from += 4 + w.sums.size() + 2 * w.fetches.size();
+    if (w.possible) from += kWarpDims + w.sums.size() + 2 * w.fetches.size();
   }
 }
 
@@ -394,6 +424,20 @@ void Piece::AskDeals(const std::vector<std::vector<double>>& dims, int64_t count
       out.columns[to + 3][j] = dealt.even ? 1 : 0;
     }
   }
+}
+
+// Of shared memory, for what operands go through.
+int64_t Piece::StagedBytes(size_t launch, int64_t row, const std::vector<std::vector<double>>& dims,
+                           const Answers& answers) const {
+  double bytes = 0;
+  for (size_t g = 0; g < gemm_ops_.size(); ++g) {
+    const OpDemand& op = demand_->ops[gemm_ops_[g]];
+    if (op.launch != static_cast<int>(launch)) continue;
+    const double elements = dims[4 * g][row] * dims[4 * g + 2][row];  // m x k
+    bytes += answers.columns[kAnswers * g + 1][row] * elements * op.a_type.bytes();
+    bytes += static_cast<double>(answers.turned_bytes[g][row]);
+  }
+  return static_cast<int64_t>(bytes);
 }
 
 bool Piece::HoldsSums(size_t launch, int64_t row, const Answers& answers) const {

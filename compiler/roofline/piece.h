@@ -58,6 +58,7 @@ class Piece {
   struct Answers {
     std::vector<std::vector<double>> columns;
     std::vector<std::vector<bool>> unchanged;
+    std::vector<std::vector<int64_t>> turned_bytes;  // of products
   };
   Answers Ask(const std::vector<const double*>& columns, int64_t count) const;
   void AskGemms(const std::vector<std::vector<double>>& dims, int64_t count, Answers& out) const;
@@ -65,6 +66,8 @@ class Piece {
                 const std::vector<std::vector<double>>& dims, int64_t count, Answers& out) const;
   void AskDeals(const std::vector<std::vector<double>>& dims, int64_t count, size_t to,
                 Answers& out) const;
+  int64_t StagedBytes(size_t launch, int64_t row, const std::vector<std::vector<double>>& dims,
+                      const Answers& answers) const;
   bool HoldsSums(size_t launch, int64_t row, const Answers& answers) const;
   static void SetOption(const OpenOption& option, double value, target::WarpQuery& query);
   void AddGpuPrice(const std::vector<std::string>& options);

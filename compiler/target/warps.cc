@@ -9,6 +9,7 @@ namespace {
 
 constexpr int64_t kAtomRows = 8;   // of a swizzle: shares of a tile are whole ones
 constexpr int64_t kMostSums = 96;  // of a thread among kMostConsumers: 128 registers at launch
+constexpr int64_t kBarrierBytes = 1024;  // all that a block has take less
 
 bool Fetches(const Arch& arch, const WarpQuery& q) {
   // Beside mma.sync, threads fetch by themselves.
@@ -19,15 +20,24 @@ bool Fetches(const Arch& arch, const WarpQuery& q) {
   return std::any_of(q.fetches.begin(), q.fetches.end(), IsFetched);
 }
 
-// Blocks of a cluster wait for each other, and each for columns of tensor memory: of two clusters
-// on the same SMs each could hold what the other waits for. So an SM must not have room for two
-// blocks.
-bool HasSmAlone(const Arch& arch, const WarpQuery& q) {
+int64_t FetchedBytes(const WarpQuery& q) {
   int64_t bits = 0;
   for (const TileFetch& f : q.fetches) {
     if (IsFetched(f)) bits += q.stages * f.rows * f.columns * f.type.bits;
   }
-  return bits / 8 >= arch.smem_sm / 2;
+  return bits / 8;
+}
+
+// A block of several turns has use for all of its tiles throughout.
+bool FitsApart(const Arch& arch, const WarpQuery& q) {
+  return FetchedBytes(q) + q.other_bytes + kBarrierBytes <= arch.smem_block;
+}
+
+// Blocks of a cluster wait for each other, and each for columns of tensor memory: of two clusters
+// on the same SMs each could hold what the other waits for. So an SM must not have room for two
+// blocks.
+bool HasSmAlone(const Arch& arch, const WarpQuery& q) {
+  return FetchedBytes(q) >= arch.smem_sm / 2;
 }
 
 }  // namespace
@@ -57,8 +67,8 @@ WarpPlan PlanWarps(const Arch& arch, const WarpQuery& q) {
   }
   // Barriers go on from tile to tile: all blocks take the same steps.
   const int64_t clusters = std::max<int64_t>(1, arch.cores / plan.cluster);
-  plan.persistent =
-      q.persistent && !q.steps_differ && (q.blocks == 0 || q.blocks / plan.cluster > clusters);
+  plan.persistent = q.persistent && !q.steps_differ && FitsApart(arch, q) &&
+                    (q.blocks == 0 || q.blocks / plan.cluster > clusters);
   if (q.pingpong && plan.persistent && q.threads == kWarpgroup && !q.tensor_sums &&
       q.shares_fetches_alone) {
     plan.teams = 2;

@@ -46,6 +46,9 @@ struct WarpQuery {
   // from registers by way of it.
   bool shares_fetches_alone = true;
   std::vector<TileFetch> fetches;
+  // Bytes of a block's shared memory beside versions of what is fetched and barriers: other tiles,
+  // none in the place of another, and what operands go through.
+  int64_t other_bytes = 0;
   int64_t blocks = 0;  // of the grid; 0 = known at run time alone
   int64_t grid_axes = 1;
   int64_t across = 1;  // extent of the grid's second axis; 1 where it is not known

@@ -140,40 +140,50 @@ std::map<std::string, std::string> ReadBack(const ir::Program& lowered) {
 
 class HintedWarps : public testing::TestWithParam<Space> {};
 
-void Check(const Space& space, const char* arch_name, int64_t draws,
-           std::set<std::string>* variants) {
-  const lang::Kernel kernel = KernelOf(space);
+// All that is legal of a space.
+struct Answered {
+  Answered(const Space& space, const char* arch) : kernel(KernelOf(space)) {
+    request.kernel = &kernel;
+    request.arguments = space.arguments;
+    request.arch = *target::NamedArch(arch);
+    request.strategy = Strategy::kAll;
+    request.limits.listed = 1;
+    answer = Recommend(request);
+  }
+  const lang::Kernel kernel;
   Request request;
-  request.kernel = &kernel;
-  request.arguments = space.arguments;
-  request.arch = *target::NamedArch(arch_name);
-  request.strategy = Strategy::kAll;
-  request.limits.listed = 1;
-  const auto answer = Recommend(request);
-  ASSERT_TRUE(answer.ok()) << answer.status();
+  absl::StatusOr<Recommendation> answer;
+};
+
+void CheckHint(const Answered& a, const Hint& hint, std::set<std::string>* variants) {
+  const auto program = lang::Elaborate(a.kernel, a.request.arguments, hint.config);
+  if (!program.ok()) return;  // the kernel's own asserts
   passes::PassContext context;
-  context.gpu = &request.arch;
+  context.gpu = &a.request.arch;
   context.instruct = true;
+  const auto lowered =
+      passes::RunPipeline(passes::GpuPipeline(), *program, context, "specialise-warps");
+  ASSERT_TRUE(lowered.ok()) << lowered.status();
+  for (const auto& [field, value] : ReadBack(*lowered)) {
+    ASSERT_EQ(hint.fields.count(field), 1u) << field;
+    EXPECT_EQ(hint.fields.at(field), value)
+        << field << " of " << hint.config.ToString() << " on " << a.request.arch.name;
+    variants->insert(absl::StrCat(field, "=", value));
+  }
+}
+
+void Check(const Space& space, const char* arch, int64_t draws, std::set<std::string>* variants) {
+  const Answered a(space, arch);
+  ASSERT_TRUE(a.answer.ok()) << a.answer.status();
   Rng rng(7);
   std::set<int64_t> ranks;
-  const int64_t legal = answer->legal_count;
   for (int64_t i = 0; i < draws; ++i) {
-    ranks.insert(static_cast<int64_t>(rng.Below(static_cast<uint64_t>(legal))));
+    ranks.insert(static_cast<int64_t>(rng.Below(static_cast<uint64_t>(a.answer->legal_count))));
   }
   for (const int64_t rank : ranks) {
-    const Hint hint = answer->space->HintAt(rank);
-    EXPECT_EQ(answer->space->RankOf(hint.config), rank) << hint.config.ToString();
-    const auto program = lang::Elaborate(kernel, request.arguments, hint.config);
-    if (!program.ok()) continue;  // the kernel's own asserts
-    const auto lowered =
-        passes::RunPipeline(passes::GpuPipeline(), *program, context, "specialise-warps");
-    ASSERT_TRUE(lowered.ok()) << lowered.status();
-    for (const auto& [field, value] : ReadBack(*lowered)) {
-      ASSERT_EQ(hint.fields.count(field), 1u) << field;
-      EXPECT_EQ(hint.fields.at(field), value)
-          << field << " of " << hint.config.ToString() << " on " << arch_name;
-      variants->insert(absl::StrCat(field, "=", value));
-    }
+    const Hint hint = a.answer->space->HintAt(rank);
+    EXPECT_EQ(a.answer->space->RankOf(hint.config), rank) << hint.config.ToString();
+    CheckHint(a, hint, variants);
   }
 }
 
@@ -185,6 +195,28 @@ TEST_P(HintedWarps, AreThoseThatThePassesMake) {
 
 INSTANTIATE_TEST_SUITE_P(Spaces, HintedWarps, testing::ValuesIn(Spaces()),
                          [](const auto& info) { return info.param.name; });
+
+// A block whose turned operands leave its tiles no bytes of their own takes one tile alone.
+TEST(HintedWarps, KnowWhatTurnedOperandsTake) {
+  const Space space{"",
+                    "matmul",
+                    {{"M", "8192"},
+                     {"N", "8192"},
+                     {"K", "512"},
+                     {"dtype", "int8"},
+                     {"out_dtype", "int32"},
+                     {"accum_dtype", "int32"}},
+                    ""};
+  const Answered a(space, "sm_90a");
+  ASSERT_TRUE(a.answer.ok()) << a.answer.status();
+  std::set<std::string> seen;
+  for (const char* stages : {"3", "4", "5"}) {
+    const auto config = Config::Parse(
+        absl::StrCat("block_M=64,block_N=256,block_K=128,threads=128,panel=8,num_stages=", stages));
+    CheckHint(a, a.answer->space->HintAt(a.answer->space->RankOf(*config)), &seen);
+  }
+  EXPECT_EQ(seen.count("persistent=0") + seen.count("persistent=1"), 2u);
+}
 
 // The draws above are no test of what they never meet.
 TEST(HintedWarps, MeetEveryPlan) {

@@ -83,6 +83,15 @@ TEST(PlanWarps, BlocksPersistWhereThereAreMoreThanRunAtOnce) {
   EXPECT_TRUE(On("sm_90a", q).persistent);
 }
 
+TEST(PlanWarps, BlocksPersistWhereAllTheirTilesFitBesideEachOther) {
+  WarpQuery q = Product();
+  const int64_t fetched = q.stages * (128 + 256) * 64 * 2;
+  const int64_t most = NamedArch("sm_90a")->smem_block - fetched - 1024;  // barriers
+  for (q.other_bytes = most - 256; q.other_bytes <= most + 256; q.other_bytes += 128) {
+    EXPECT_EQ(On("sm_90a", q).persistent, q.other_bytes <= most) << q.other_bytes - most;
+  }
+}
+
 TEST(PlanWarps, TurnsAreForSingleWarpgroups) {
   WarpQuery q = Product();
   q.pingpong = true;
