@@ -14,7 +14,9 @@ using ir::Instruction;
 using ir::MakeInt;
 using ir::Stmt;
 
-constexpr char kRank[] = "rank";              // of an instruction's annotations
+// Of an instruction's annotations.
+constexpr char kRank[] = "rank", kElsewhere[] = "elsewhere";
+
 constexpr int64_t kApart = int64_t{1} << 32;  // bytes between the shared memories of two blocks
 
 int64_t ClusterOf(const std::map<std::string, std::string>& notes) {
@@ -102,6 +104,7 @@ class Cluster {
       notes["first_row"] = absl::StrCat(own * share);
     }
     notes[kRank] = absl::StrCat(own);
+    if (other != own) notes[kElsewhere] = "1";
     return ir::MakeStmt<ir::Instruct>(x.loc, x.op, std::move(regions), x.args, std::move(notes));
   }
 
@@ -138,6 +141,8 @@ ir::Program JoinClusters(const ir::Program& program) {
 }
 
 int64_t ClusterRank(const ir::Instruct& x) { return ir::NoteOf(x, kRank); }
+
+bool IsElsewhere(const ir::Instruct& x) { return ir::NoteOf(x, kElsewhere) != 0; }
 
 RankedLaunch RanksOf(const ir::Launch& launch) {
   RankedLaunch ranked;

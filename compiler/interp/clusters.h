@@ -17,6 +17,8 @@ ir::Program JoinClusters(const ir::Program& program);
 
 // Of the block in its cluster that an instruction of such a launch is of; 0 in others.
 int64_t ClusterRank(const ir::Instruct& x);
+// Whether it is done to memory of another block of the cluster.
+bool IsElsewhere(const ir::Instruct& x);
 
 // A launch of blocks that share memory (ir::kSharesMemory), which stays.
 struct RankedLaunch {

@@ -50,19 +50,23 @@ void Async::Land(Machine& m, const BarrierKey& key, SourceLoc loc) {
   for (auto& [rank, tensor] : tensors) EndProducts(m, &tensor, key, loc);
 }
 
-// Those that are committed to the barrier, and all before them.
+// Those that are committed to the barrier, and all before them, whose own arrivals may come later.
 void Async::EndProducts(Machine& m, TensorMemory* tensor, const BarrierKey& key, SourceLoc loc) {
   const auto commits = [&](const TensorMemory::Step& step) { return step.commit == key; };
   auto& steps = tensor->steps;
-  const auto commit = std::find_if(steps.begin(), steps.end(), commits);
-  if (commit == steps.end()) return;
-  for (auto left = commit - steps.begin() + 1; left > 0; --left) {
-    const TensorMemory::Step step = steps.front();
-    steps.pop_front();
-    if (step.product) step.product();
-    if (!step.commit) continue;
-    if (Mbarrier* barrier = Find(m, *step.commit, loc)) Arrive(barrier, 1);
+  auto& arrivals = tensor->arrivals;
+  if (std::none_of(arrivals.begin(), arrivals.end(), commits)) {
+    const auto commit = std::find_if(steps.begin(), steps.end(), commits);
+    if (commit == steps.end()) return;
+    for (auto left = commit - steps.begin() + 1; left > 0; --left) {
+      const TensorMemory::Step step = steps.front();
+      steps.pop_front();
+      if (step.product) step.product();
+      if (step.commit) arrivals.push_back(step);
+    }
   }
+  arrivals.erase(std::find_if(arrivals.begin(), arrivals.end(), commits));
+  if (Mbarrier* barrier = Find(m, key, loc)) Arrive(barrier, 1);
 }
 
 int64_t FirstElement(Machine& m, const Box& box) {

@@ -99,7 +99,15 @@ void TensorMemory::CheckEnd(Machine& m, SourceLoc loc) const {
   const bool moving = std::any_of(moves.begin(), moves.end(), [](const Move& move) {
     return move.stage == Move::Stage::kStarted;
   });
-  if (m.failed() || (columns == 0 && steps.empty() && !moving)) return;
+  if (m.failed()) return;
+  const auto elsewhere = [](const Step& step) { return step.elsewhere; };
+  if (std::any_of(arrivals.begin(), arrivals.end(), elsewhere)) {
+    m.Fail(absl::StatusCode::kFailedPrecondition, loc,
+           "products of a block arrive at a barrier of another one that may have ended",
+           "let each block wait for all that arrives at its barriers");
+    return;
+  }
+  if (columns == 0 && steps.empty() && !moving) return;
   m.Fail(absl::StatusCode::kFailedPrecondition, loc,
          columns > 0 ? "the block ends and keeps columns of tensor memory"
                      : "products, or moves of tensor memory, are still on their way when the block "
@@ -273,9 +281,9 @@ class ProductInTensorMemory : public OnTensorMemory {
     };
     if (m.options().order == Order::kReverse) {
       multiply();
-      t.steps.push_back({over, std::nullopt});
+      t.steps.push_back({over, std::nullopt, false});
     } else {
-      t.steps.push_back({[multiply, over] { multiply(), over(); }, std::nullopt});
+      t.steps.push_back({[multiply, over] { multiply(), over(); }, std::nullopt, false});
     }
     return NextUnlessFailed(m);
   }
@@ -359,15 +367,17 @@ class ProductInTensorMemory : public OnTensorMemory {
 
 class CommitOf : public OnTensorMemory {
  public:
-  CommitOf(const ir::Instruct& x, Box barrier) : OnTensorMemory(x), barrier_(std::move(barrier)) {}
+  CommitOf(const ir::Instruct& x, Box barrier)
+      : OnTensorMemory(x), elsewhere_(IsElsewhere(x)), barrier_(std::move(barrier)) {}
   Flow Run(Machine& m) const override {
     const BarrierKey key = {barrier_.slot, Locate(m, barrier_).min[0]};
     if (m.failed() || m.async->Find(m, key, loc) == nullptr) return Flow::kStop;
-    Own(m).steps.push_back({nullptr, key});
+    Own(m).steps.push_back({nullptr, key, elsewhere_});
     return Flow::kNext;
   }
 
  private:
+  const bool elsewhere_;
   Box barrier_;
 };
 

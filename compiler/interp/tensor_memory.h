@@ -32,10 +32,11 @@ struct TensorMemory {
     int64_t products = 0;  // on their way to it
     int64_t turn = 0;      // of the last of them
   };
-  // A product, or the arrival of those before it at a barrier.
+  // A product, or the arrival of those before it at a barrier, maybe of another block.
   struct Step {
     std::function<void()> product;
     std::optional<BarrierKey> commit;
+    bool elsewhere = false;
   };
   // Threads of a block that do what is done.
   struct Threads {
@@ -58,6 +59,7 @@ struct TensorMemory {
   int64_t first = 0, columns = 0;  // that the block has; 0: none
   std::vector<Cell> cells;         // lane by lane
   std::deque<Step> steps;
+  std::deque<Step> arrivals;  // on their way, of products that are over
   std::vector<Move> moves;        // the last one of each column
   int64_t ended = 0, fenced = 0;  // products: that are over, and that a fence came after
 

@@ -615,7 +615,29 @@ class Specialise {
     ShareRegisters(true, &stmts);
     CountSteps(&stmts);
     stmts.push_back(schedule_->ForTurns([&](const Expr& turn) { return FetchAll(turn); }));
+    if (cluster_ > 1 && HoldsSums(launch_)) stmts.push_back(AwaitLast());
     return ir::MakeSeq(std::move(stmts), launch_.loc);
+  }
+
+  // Until the last tiles are given back, as if others were to be fetched. What products commit to
+  // the barriers of another block may come after all that its threads do: no meeting of the cluster
+  // waits for it, but that block must.
+  Stmt AwaitLast() const {
+    const SourceLoc loc = loop_->loc;
+    const Expr taken = schedule_->turns() * loop_->axes[0].extent;
+    const Expr after = ir::MakeVar("after", taken.dtype());
+    const Expr version = FloorMod(taken + after, MakeInt(stages_));
+    const Expr parity =
+        ir::MakeCast(kInt32, FloorMod(FloorDiv(taken + after, MakeInt(stages_)), MakeInt(2)));
+    std::vector<Stmt> waits;
+    for (const Group& group : groups_) {
+      waits.push_back(ir::MakeInstruct(loc, Instruction::kBarrierWait, {One(group.empty, version)},
+                                       {MakeInt(1) - parity}));
+    }
+    return ir::MakeStmt<ir::For>(
+        loc, ir::ForKind::kSerial,
+        std::vector<ir::Axis>{{after, MakeInt(0, taken.dtype()), MakeInt(stages_, taken.dtype())}},
+        ir::MakeSeq(std::move(waits), loc));
   }
 
   Stmt FetchAll(const Expr& turn) {

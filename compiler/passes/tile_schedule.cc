@@ -52,6 +52,11 @@ std::vector<Expr> TileSchedule::TileOf(const Expr& q) const {
 
 bool TileSchedule::once() const { return ir::Same(tiles_, clusters_); }
 
+Expr TileSchedule::turns() const {
+  if (once()) return MakeInt(1);
+  return CeilDiv(tiles_ - FloorDiv(block_, MakeInt(cluster_)), clusters_);
+}
+
 Stmt TileSchedule::ForTurns(const std::function<Stmt(const Expr& turn)>& body, int64_t team,
                             int64_t teams) const {
   const SourceLoc loc = launch_.loc;
@@ -73,8 +78,7 @@ Stmt TileSchedule::ForTurns(const std::function<Stmt(const Expr& turn)>& body, i
   stmts.push_back(ir::Substitute(body(turn), fresh));
   const Stmt one = ir::MakeStmt<ir::Seq>(loc, std::move(stmts));
   if (once()) return one;
-  const Expr turns = CeilDiv(tiles_ - cluster, clusters_);
-  const Expr rounds = teams > 1 ? CeilDiv(turns - MakeInt(team), MakeInt(teams)) : turns;
+  const Expr rounds = teams > 1 ? CeilDiv(turns() - MakeInt(team), MakeInt(teams)) : turns();
   return ir::MakeStmt<ir::For>(loc, ir::ForKind::kSerial,
                                std::vector<ir::Axis>{{round, MakeInt(0), rounds}}, one, Expr(),
                                std::map<std::string, std::string>{{kTilesApart, "1"}});

@@ -33,6 +33,8 @@ class TileSchedule {
   // `teams` that take turns at it, those of one.
   ir::Stmt ForTurns(const std::function<ir::Stmt(const ir::Expr& turn)>& body, int64_t team = 0,
                     int64_t teams = 1) const;
+  // How many they are.
+  ir::Expr turns() const;
   // Whether no block has more than one.
   bool once() const;
 

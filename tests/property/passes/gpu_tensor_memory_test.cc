@@ -279,7 +279,8 @@ TEST(TensorMemoryMistakes, OfPairsAreNoticed) {
       return counts ? With(x, {ir::MakeInt(1)}, x.annotations) : ir::Stmt();
     });
     EXPECT_EQ(one, 1) << cores;
-    for (const Instruction op : {Instruction::kTcgen05Commit, Instruction::kTensorLoad}) {
+    for (const Instruction op :
+         {Instruction::kTcgen05Commit, Instruction::kTensorLoad, Instruction::kBarrierWait}) {
       EXPECT_GT(ExpectNoticed(
                     c, [&](const ir::Instruct& x) { return x.op == op ? Nothing(x) : ir::Stmt(); }),
                 0)
