@@ -59,7 +59,7 @@ struct TensorMemory {
   int64_t first = 0, columns = 0;  // that the block has; 0: none
   std::vector<Cell> cells;         // lane by lane
   std::deque<Step> steps;
-  std::deque<Step> arrivals;  // on their way, of products that are over
+  std::deque<Step> arrivals;      // on their way, of products that are over
   std::vector<Move> moves;        // the last one of each column
   int64_t ended = 0, fenced = 0;  // products: that are over, and that a fence came after
 

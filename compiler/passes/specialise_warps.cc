@@ -18,6 +18,7 @@
 #include "compiler/layout/swizzle.h"
 #include "compiler/passes/build.h"
 #include "compiler/passes/patch_box.h"
+#include "compiler/passes/product_results.h"
 #include "compiler/passes/shared_tiles.h"
 #include "compiler/passes/stage_operands.h"
 #include "compiler/passes/tensor_box.h"
@@ -44,16 +45,6 @@ struct RegisterShare {
   int64_t threads, producer, consumer;
 };
 constexpr RegisterShare kShares[] = {{256, 40, 232}, {384, 32, 160}};
-
-bool HoldsSums(const ir::Launch& launch) {
-  bool holds = false;
-  ir::Walk(launch.body, [&](const Stmt& s) {
-    const auto* gemm = s.As<ir::Gemm>();
-    holds |= gemm != nullptr && gemm->c.buffer->scope == ir::Scope::kTensor;
-    return !holds;
-  });
-  return holds;
-}
 
 // What TMA fetches into the whole of a tile: a box of a tensor, or the pixels under a tap.
 struct Fetch {
@@ -317,7 +308,7 @@ class Specialise {
     target::WarpQuery q;
     threads_ = q.threads = ir::ThreadsOf(launch_).value_or(0);
     q.stages = *ir::ConstInt(loop_->num_stages);
-    q.sums = WidestResult();
+    q.sums = WidestResult(launch_);
     q.tensor_sums = HoldsSums(launch_);
     q.steps_differ = StepsDiffer();
     for (const Fetch& fetch : fetches_) q.fetches.push_back(TileOf(fetch));
@@ -356,20 +347,6 @@ class Specialise {
       loads |= copy != nullptr && copy->src.buffer->scope == ir::Scope::kTensor;
     }
     return loads;
-  }
-
-  // Elements of it.
-  int64_t WidestResult() const {
-    int64_t most = 0;
-    ir::Walk(launch_.body, [&](const Stmt& s) {
-      const auto* gemm = s.As<ir::Gemm>();
-      if (gemm == nullptr) return true;
-      int64_t sums = 1;
-      for (const ir::Range& range : gemm->c.ranges) sums *= ir::ConstInt(range.extent).value_or(1);
-      most = std::max(most, sums);
-      return true;
-    });
-    return most;
   }
 
   // Whether blocks may take different steps.
@@ -486,7 +463,9 @@ class Specialise {
         Uses(without(Others(), ir::MakeSeq({}, only->loc)), only->dst.buffer)) {
       return;
     }
-    staged_ = StageStore(*only, std::max(left / teams_, BytesToReuse()), SpanOfResults());
+    // What is stored is a product's result, or lies like one.
+    staged_ = StageStore(*only, std::max(left / teams_, BytesToReuse()),
+                         SpanOfResults(program_, launch_, threads_, arch_));
     if (!staged_) return;
     for (const ir::Buffer& tile : staged_->tiles) {
       allocations_.push_back(ir::MakeStmt<ir::Alloc>(only->loc, tile));
@@ -524,20 +503,6 @@ class Specialise {
     int64_t bytes = 0;
     for (const auto& [tile, versions] : versions_) bytes += BytesOf(versions);
     return bytes;
-  }
-
-  // Columns of the products' results that one warp holds; 1 where there are none. What is stored is
-  // one of them, or lies like one.
-  int64_t SpanOfResults() const {
-    int64_t span = 1;
-    ir::Walk(launch_.body, [&](const Stmt& s) {
-      const auto* gemm = s.As<ir::Gemm>();
-      if (gemm == nullptr) return true;
-      const std::optional<target::GemmQuery> query = QueryOf(program_, *gemm, {0, threads_});
-      if (query) span = query->n / target::ChooseGemm(arch_, *query).grid.columns;
-      return true;
-    });
-    return span;
   }
 
   // Of shared memory, with room to align it.
