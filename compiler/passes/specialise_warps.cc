@@ -589,7 +589,8 @@ class Specialise {
   // waits for it, but that block must.
   Stmt AwaitLast() const {
     const SourceLoc loc = loop_->loc;
-    const Expr taken = schedule_->turns() * loop_->axes[0].extent;
+    const Expr& steps = loop_->axes[0].extent;
+    const Expr taken = schedule_->turns() * Max(steps, MakeInt(0, steps.dtype()));
     const Expr after = ir::MakeVar("after", taken.dtype());
     const Expr version = FloorMod(taken + after, MakeInt(stages_));
     const Expr parity =

@@ -23,7 +23,9 @@ class WarpFinder {
  public:
   WarpFinder(const ir::Program& program, const ir::Launch& launch, Tape& tape,
              const Symbols& symbols)
-      : program_(program), launch_(launch), tape_(tape), symbols_(symbols) {}
+      : program_(program), launch_(launch), tape_(tape), symbols_(symbols) {
+    for (const ir::Axis& axis : launch.grid) facts_.AddAxis(axis);
+  }
 
   WarpDemand Run() {
     ReadOptions();
@@ -109,8 +111,10 @@ class WarpFinder {
     });
   }
 
-  // Whether an expression depends on a variable, by way of binds too.
-  bool Depends(const ir::Expr& e, const ir::Expr& var) const {
+  // Whether an expression depends on a variable, by way of binds too: head // 4 of four heads does
+  // not.
+  bool Depends(const ir::Expr& what, const ir::Expr& var) const {
+    const ir::Expr e = facts_.Simplify(what);
     return ir::Uses(e, var) || std::any_of(binds_.begin(), binds_.end(), [&](const ir::Bind* bind) {
              return ir::Uses(e, bind->var) && Depends(bind->value, var);
            });
@@ -271,6 +275,7 @@ class WarpFinder {
   const ir::Launch& launch_;
   Tape& tape_;
   const Symbols& symbols_;
+  ir::Facts facts_;  // of the grid
   WarpDemand out_;
   bool in_pieces_ = false;  // the loop stands in others, or under conditions
   const ir::For* loop_ = nullptr;

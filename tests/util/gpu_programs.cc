@@ -10,13 +10,15 @@
 namespace kiln::testing {
 namespace {
 
-absl::StatusOr<std::vector<interp::Tensor>> Interpret(const ir::Program& program, bool tiles,
-                                                      interp::Order order) {
+absl::StatusOr<std::vector<interp::Tensor>> Interpret(
+    const ir::Program& program, bool tiles, interp::Order order,
+    const std::map<std::string, double>& scalars) {
   std::vector<interp::TensorView> views;
   std::vector<interp::Tensor> tensors = SmallIntegers(program, 7, &views);
   interp::Options options;
   options.clip_global = tiles;
   options.order = order;
+  options.scalars = scalars;
   options.meet_at_barriers = !tiles;
   KILN_RETURN_IF_ERROR(interp::Run(program, views, options).status());
   return tensors;
@@ -41,12 +43,12 @@ absl::StatusOr<ir::Program> Instructions(const ir::Program& program, const targe
   return lowered;
 }
 
-std::string Difference(const ir::Program& tiles, const ir::Program& instructions,
-                       double tolerance) {
-  const auto want = Interpret(tiles, true, interp::Order::kForward);
+std::string Difference(const ir::Program& tiles, const ir::Program& instructions, double tolerance,
+                       const std::map<std::string, double>& scalars) {
+  const auto want = Interpret(tiles, true, interp::Order::kForward, scalars);
   if (!want.ok()) return absl::StrCat("tiles: ", want.status().message());
   for (const interp::Order order : {interp::Order::kForward, interp::Order::kReverse}) {
-    const auto got = Interpret(instructions, false, order);
+    const auto got = Interpret(instructions, false, order, scalars);
     if (!got.ok()) return std::string(got.status().message());
     for (size_t i = 0; i < got->size(); ++i) {
       const interp::Comparison c =

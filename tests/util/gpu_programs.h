@@ -2,6 +2,7 @@
 #ifndef KILN_TESTS_UTIL_GPU_PROGRAMS_H_
 #define KILN_TESTS_UTIL_GPU_PROGRAMS_H_
 
+#include <map>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -16,10 +17,10 @@ absl::StatusOr<ir::Program> Instructions(const ir::Program& program, const std::
                                          int cores = 132);
 absl::StatusOr<ir::Program> Instructions(const ir::Program& program, const target::Arch& arch);
 
-// Empty when the instructions compute what the tiles do from small integers, in both schedules;
-// else what is wrong.
+// Empty when the instructions compute what the tiles do from small integers and these scalars, in
+// both schedules; else what is wrong.
 std::string Difference(const ir::Program& tiles, const ir::Program& instructions,
-                       double tolerance = 0);
+                       double tolerance = 0, const std::map<std::string, double>& scalars = {});
 
 bool Has(const ir::Program& program, ir::Instruction op);
 

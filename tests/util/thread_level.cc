@@ -40,6 +40,7 @@ std::vector<interp::Tensor> SmallIntegers(const ir::Program& program, uint64_t s
   std::vector<interp::Tensor> tensors;
   std::vector<interp::TensorView> filled;
   for (const ir::Param& p : program.params) {
+    if (p.kind != ir::Param::kTensor) continue;
     std::vector<int64_t> shape;
     for (const ir::Expr& e : p.buffer->shape) shape.push_back(*ir::ConstInt(e));
     tensors.emplace_back(p.buffer->dtype, shape);

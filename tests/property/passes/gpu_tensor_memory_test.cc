@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "compiler/ir/printer.h"
 #include "compiler/ir/visit.h"
 #include "tests/property/passes/gpu_products.h"
@@ -116,6 +117,28 @@ TEST(TensorMemory, PairsShareTiles) {
   expect(c);
   c.cores = 132;
   expect(c);
+}
+
+// Steps that the run says: none at all, fewer than stages, as many, more.
+TEST(TensorMemory, PairsTakeAnyNumberOfSteps) {
+  Case c = kPairs;
+  c.m = 256;
+  std::string text = Text(c);
+  ASSERT_EQ(absl::StrReplaceAll({{"T.Pipelined(T.ceildiv(768, 128)", "T.Pipelined(n"},
+                                 {"\"float32\")):", "\"float32\"), n: T.int32):"}},
+                                &text),
+            2);
+  const auto tiles = Tiles(text, c.cluster);
+  ASSERT_TRUE(tiles.ok()) << tiles.status() << text;
+  for (const int cores : {2, 132}) {
+    c.cores = cores;
+    const auto instructions = Lowered(*tiles, c);
+    ASSERT_TRUE(instructions.ok()) << instructions.status();
+    EXPECT_TRUE(absl::StrContains(ir::ToString(*instructions), "cluster=\"2\""));
+    for (const int steps : {-3, -1, 0, 1, 4, 5, 6}) {
+      EXPECT_EQ(Difference(*tiles, *instructions, 0, {{"n", steps}}), "") << steps;
+    }
+  }
 }
 
 // Kernels whose products a loop does not simply add up from zero.
