@@ -6,7 +6,7 @@
 //   auto specs = kiln::client::LoadSweepFile("gemm.yaml");
 //   auto sweep = (*client)->Submit((*specs)[0]);
 //   auto end = (*client)->Watch(sweep->sweep, [](const SweepEvent& e) { return true; });
-//   auto status = (*client)->FetchToFile({sweep->sweep}, "gemm.kilnbundle");
+//   auto fetched = (*client)->FetchToFile({sweep->sweep}, "gemm.kilnbundle");
 //
 // Errors are absl::Status. kUnavailable (no coordinator, or it restarts) is retried with
 // exponential back-off and jitter inside the call, because every call but Backup may be repeated
