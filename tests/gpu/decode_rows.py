@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Times decode_rows.cu on a Hopper GPU: a product of 16 rows by hand, and a kernel that only reads the
+weights, beside cuBLAS, each with the second cache overwritten before. Needs nvcc and PyTorch.
+
+    tests/gpu/decode_rows.py"""
+import ctypes
+import pathlib
+import statistics
+import subprocess
+import tempfile
+
+import torch
+
+M, N, K = 16, 28672, 4096
+ROUNDS, WARM_UP = 110, 10
+LAUNCHES = [(1, 132), (2, 132), (4, 120)]  # blocks of a cluster, blocks; 30 clusters of 4 run at once
+
+
+def library(folder):
+    path = f"{folder}/decode_rows.so"
+    source = pathlib.Path(__file__).with_name("decode_rows.cu")
+    subprocess.run(["nvcc", "-O3", "-gencode", "arch=compute_90a,code=sm_90a", "-shared",
+                    "-Xcompiler", "-fPIC", "-o", path, source], check=True)
+    return ctypes.CDLL(path)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        lib = library(folder)
+    torch.manual_seed(1)
+    a = torch.randn(M, K, device="cuda").bfloat16()
+    b = (torch.randn(N, K, device="cuda") * 0.05).bfloat16()
+    c = torch.zeros(M, N, device="cuda", dtype=torch.bfloat16)
+    dirty = torch.empty(512 << 20, dtype=torch.uint8, device="cuda")
+    stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+    pa, pb, pc = (ctypes.c_void_p(t.data_ptr()) for t in (a, b, c))
+    launches = 0
+
+    def checked(status):
+        if status:
+            raise SystemExit(f"CUDA error {status}")
+
+    def by_hand(cluster, blocks):
+        nonlocal launches
+        checked(lib.product(pa, pb, pc, N, blocks, cluster, launches, stream))
+        launches += 1
+
+    cases = {"cublas": lambda: torch.matmul(a, b.t(), out=c),
+             "reading B": lambda: checked(lib.read(pb, pc, N, stream))}
+    for cluster, blocks in LAUNCHES:
+        cases[f"by hand, clusters of {cluster}"] = lambda x=cluster, y=blocks: by_hand(x, y)
+    want = a.float() @ b.float().t()
+    times = {name: [] for name in cases}
+    errors = {}
+    for step in range(WARM_UP + ROUNDS):
+        torch.cuda.synchronize()
+        checked(lib.reset())
+        launches = 0
+        order = list(cases)
+        for name in order[step % len(order):] + order[:step % len(order)]:
+            c.zero_()
+            dirty.zero_()
+            begin, end = torch.cuda.Event(True), torch.cuda.Event(True)
+            begin.record()
+            cases[name]()
+            end.record()
+            torch.cuda.synchronize()
+            if step >= WARM_UP:
+                times[name].append(begin.elapsed_time(end) * 1e3)
+            if step == 0:
+                errors[name] = float((c.float() - want).abs().max() / want.abs().max())
+    cublas = statistics.median(times["cublas"])
+    for name, all_times in times.items():
+        median = statistics.median(all_times)
+        error = "" if name == "reading B" else f" error {errors[name]:.2g}"
+        print(f"{name:24} {median:6.2f} us (least {min(all_times):6.2f}) "
+              f"ratio {cublas / median:.3f}{error}")
+        if error and errors[name] > 0.005:
+            raise SystemExit(f"{name} is wrong")
+
+
+main()
