@@ -2,7 +2,7 @@
 // bfloat16, beside a kernel that only reads B (decode_rows.py times both beside cuBLAS). Its ideas
 // are what templates/matmul_decode.py has not yet:
 //   - blocks draw tickets of 4 whole rows of B, so that all of them together sweep memory in order;
-//   - two tickets in flight a block and no more: more evict more dirty lines of the second cache;
+//   - two tickets in flight a block, and no more;
 //   - A stays in the registers of 8 warps, each of which multiplies its eighth of K;
 //   - a cluster fetches A once for all of its blocks.
 #include <cuda_bf16.h>
