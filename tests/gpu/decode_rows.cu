@@ -1,10 +1,12 @@
-// What a decode product could take on Hopper, by hand: C[16, N] = A[16, 4096] * B[N, 4096]^T in
-// bfloat16, beside a kernel that only reads B (decode_rows.py times both beside cuBLAS). Its ideas
-// are what templates/matmul_decode.py has not yet:
+// What decode products could take on Hopper, C[M, N] = A[M, 4096] * B[N, 4096]^T in bfloat16
+// (decode_rows.py times all of it beside cuBLAS): kernels that only read B, in order of memory or
+// as the tiles of a product of 64 rows do, and a product of 16 rows by hand. Its ideas are what
+// templates/matmul_decode.py has not yet:
 //   - blocks draw tickets of 4 whole rows of B, so that all of them together sweep memory in order;
 //   - two tickets in flight a block, and no more;
 //   - A stays in the registers of 8 warps, each of which multiplies its eighth of K;
 //   - a cluster fetches A once for all of its blocks.
+#include <cuda.h>
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
@@ -53,6 +55,12 @@ __device__ void Wait(uint64_t* barrier, int parity) {
 __device__ uint64_t EvictFirst() {
   uint64_t policy;
   asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+
+__device__ uint64_t EvictUnchanged() {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_unchanged.b64 %0, 1.0;" : "=l"(policy));
   return policy;
 }
 
@@ -186,6 +194,70 @@ __global__ void Read(const uint4* b, unsigned* sink) {
   if (all == 0x12345678) *sink = all;  // so that nothing is left out
 }
 
+// As a product of 64 rows with tiles of 64 x 112 x 128 moves A and B, one tile of B after another;
+// a step's place in shared memory is held for `hold` cycles, as its products would.
+constexpr int kTileM = 64, kTileN = 112, kTileK = 128, kPanel = 64, kStages = 5;
+constexpr int kPanelA = kTileM * kPanel * 2, kPanelB = kTileN * kPanel * 2;
+constexpr int kStageBytes = (kPanelA + kPanelB) * kTileK / kPanel;
+
+__device__ void FetchPanel(const CUtensorMap& map, const char* to, int column, int row,
+                           uint64_t* full, uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+      "[%0], [%1, {%2, %3}], [%4], %5;" ::"r"(Address(to)),
+      "l"(&map), "r"(column), "r"(row), "r"(Address(full)), "l"(policy)
+      : "memory");
+}
+
+__global__ void __launch_bounds__(64, 1)
+    ReadTiles(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b, int n,
+              int hold) {
+  extern __shared__ __align__(1024) char memory[];
+  __shared__ uint64_t full[kStages], empty[kStages];
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < kStages; ++i) Init(&full[i], 1), Init(&empty[i], 1);
+    asm volatile("fence.mbarrier_init.release.cluster;");
+  }
+  __syncthreads();
+  const int steps = kK / kTileK;
+  int i = 0;
+  for (int tile = blockIdx.x; tile < n / kTileN; tile += gridDim.x) {
+    for (int step = 0; step < steps; ++step, ++i) {
+      const int slot = i % kStages;
+      char* at = memory + slot * kStageBytes;
+      if (threadIdx.x == 0) {
+        Wait(&empty[slot], 1 - i / kStages % 2);
+        Expect(&full[slot], kStageBytes);
+        for (int k = step * kTileK; k < (step + 1) * kTileK; k += kPanel) {
+          FetchPanel(a, at, k, 0, &full[slot], EvictUnchanged());
+          FetchPanel(b, at + kPanelA, k, tile * kTileN, &full[slot], EvictFirst());
+          at += kPanelA + kPanelB;
+        }
+      } else if (threadIdx.x == 32) {
+        Wait(&full[slot], i / kStages % 2);
+        for (const int64_t begin = clock64(); clock64() - begin < hold;) {
+        }
+        Arrive(&empty[slot]);
+      }
+    }
+  }
+}
+
+CUtensorMap PanelsOf(const void* matrix, int rows, int box_rows) {
+  void* encode = nullptr;
+  cudaDriverEntryPointQueryResult found;
+  cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encode, 12000, cudaEnableDefault,
+                                   &found);
+  const cuuint64_t sides[] = {kK, static_cast<cuuint64_t>(rows)}, stride = kRowBytes;
+  const cuuint32_t box[] = {kPanel, static_cast<cuuint32_t>(box_rows)}, ones[] = {1, 1};
+  CUtensorMap map;
+  reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(encode)(
+      &map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<void*>(matrix), sides, &stride, box,
+      ones, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+      CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  return map;
+}
+
 }  // namespace
 
 // `launch`: below 1024, another one each time since the last `reset`. n: a multiple of 4.
@@ -207,6 +279,15 @@ extern "C" int product(const void* a, const void* b, void* c, int n, int blocks,
 extern "C" int read(const void* b, void* sink, int n, void* stream) {
   Read<<<n / 2, 256, 0, static_cast<cudaStream_t>(stream)>>>(static_cast<const uint4*>(b),
                                                              static_cast<unsigned*>(sink));
+  return cudaGetLastError();
+}
+
+// n: a multiple of 112.
+extern "C" int read_tiles(const void* a, const void* b, int n, int blocks, int hold, void* stream) {
+  cudaFuncSetAttribute(ReadTiles, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                       kStages * kStageBytes);
+  ReadTiles<<<blocks, 64, kStages * kStageBytes, static_cast<cudaStream_t>(stream)>>>(
+      PanelsOf(a, kTileM, kTileM), PanelsOf(b, n, kTileN), n, hold);
   return cudaGetLastError();
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Times decode_rows.cu on a Hopper GPU: a product of 16 rows by hand, and a kernel that only reads the
-weights, beside cuBLAS, each with the second cache overwritten before. Needs nvcc and PyTorch.
+"""Times decode_rows.cu on a Hopper GPU: a product of 16 rows by hand, and kernels that only read the
+weights (and of them one that reads as a product of 64 rows does), beside cuBLAS, each with the second
+cache overwritten before. Needs nvcc and PyTorch.
 
     tests/gpu/decode_rows.py"""
 import ctypes
@@ -12,6 +13,8 @@ import tempfile
 import torch
 
 M, N, K = 16, 28672, 4096
+ROWS_OF_TILES = 64  # of the product whose tiles decode_rows.cu reads
+HOLD = 448  # cycles in which an SM multiplies one step of them: 64 * 112 * 128 / 2048
 ROUNDS, WARM_UP = 110, 10
 LAUNCHES = [(1, 132), (2, 132), (4, 120)]  # blocks of a cluster, blocks
 
@@ -29,11 +32,12 @@ def main():
         lib = library(folder)
     torch.manual_seed(1)
     a = torch.randn(M, K, device="cuda").bfloat16()
+    rows = torch.randn(ROWS_OF_TILES, K, device="cuda").bfloat16()
     b = (torch.randn(N, K, device="cuda") * 0.05).bfloat16()
     c = torch.zeros(M, N, device="cuda", dtype=torch.bfloat16)
     dirty = torch.empty(512 << 20, dtype=torch.uint8, device="cuda")
     stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-    pa, pb, pc = (ctypes.c_void_p(t.data_ptr()) for t in (a, b, c))
+    pa, pb, pc, prows = (ctypes.c_void_p(t.data_ptr()) for t in (a, b, c, rows))
     launches = 0
 
     def checked(status):
@@ -45,10 +49,18 @@ def main():
         checked(lib.product(pa, pb, pc, N, blocks, cluster, launches, stream))
         launches += 1
 
+    def in_tiles(hold):
+        checked(lib.read_tiles(prows, pb, N, 132, hold, stream))
+
+    product_64 = torch.empty(ROWS_OF_TILES, N, device="cuda", dtype=torch.bfloat16)
     cases = {"cublas": lambda: torch.matmul(a, b.t(), out=c),
-             "reading B": lambda: checked(lib.read(pb, pc, N, stream))}
+             "cublas, M = 64": lambda: torch.matmul(rows, b.t(), out=product_64),
+             "reading B": lambda: checked(lib.read(pb, pc, N, stream)),
+             "reading, tiles of M = 64": lambda: in_tiles(0),
+             "the same, held": lambda: in_tiles(HOLD)}
     for cluster, blocks in LAUNCHES:
         cases[f"by hand, clusters of {cluster}"] = lambda x=cluster, y=blocks: by_hand(x, y)
+    checks = [name for name in cases if name == "cublas" or name.startswith("by hand")]
     want = a.float() @ b.float().t()
     times = {name: [] for name in cases}
     errors = {}
@@ -67,14 +79,15 @@ def main():
             torch.cuda.synchronize()
             if step >= WARM_UP:
                 times[name].append(begin.elapsed_time(end) * 1e3)
-            if step == 0:
+            if step == 0 and name in checks:
                 errors[name] = float((c.float() - want).abs().max() / want.abs().max())
-    cublas = statistics.median(times["cublas"])
-    for name, all_times in times.items():
-        median = statistics.median(all_times)
-        error = "" if name == "reading B" else f" error {errors[name]:.2g}"
-        print(f"{name:24} {median:6.2f} us (least {min(all_times):6.2f}) "
-              f"ratio {cublas / median:.3f}{error}")
+    medians = {name: statistics.median(t) for name, t in times.items()}
+    for name, median in medians.items():
+        of_64 = name in ("cublas, M = 64", "reading, tiles of M = 64", "the same, held")
+        anchor = medians["cublas, M = 64" if of_64 else "cublas"]
+        error = f" error {errors[name]:.2g}" if name in checks else ""
+        print(f"{name:26} {median:6.2f} us (least {min(times[name]):6.2f}) "
+              f"ratio {anchor / median:.3f}{error}")
         if error and errors[name] > 0.005:
             raise SystemExit(f"{name} is wrong")
 
