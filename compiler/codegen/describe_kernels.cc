@@ -26,10 +26,15 @@ Json Extents(const std::vector<ir::Expr>& extents) {
 }
 
 Json Map(const TensorMap& map) {
+  std::vector<ir::Expr> shape, strides;
+  for (const ViewSide& side : ViewOf(map)) {
+    shape.push_back(side.extent);
+    if (side.stride.defined()) strides.push_back(side.stride);
+  }
   Json out = {{"tensor", map.tensor->name},
               {"dtype", map.tensor->dtype.ToString()},
-              {"shape", Extents(map.tensor->shape)},
-              {"strides", Extents(map.tensor->strides)},
+              {"shape", Extents(shape)},
+              {"strides", Extents(strides)},
               {"box", map.box},
               {"swizzle_bytes", map.swizzle}};
   if (map.patches) {

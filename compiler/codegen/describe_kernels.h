@@ -9,9 +9,11 @@
 //     "tensor_maps": [{"tensor", "dtype", "shape", "strides", "box", "swizzle_bytes"}]
 //                                                   CUtensorMaps, after the parameters, 64 bytes
 //                                                   each aligned to 64; dimensions outermost first;
-//                                                   no strides: row-major. With "im2col": {"low",
-//                                                   "high", "stride"}, corners innermost first, the
-//                                                   box is of so many pixels [1, 1, pixels, c]
+//                                                   no strides: row-major. They may be those of a
+//                                                   view, more than the tensor's. With "im2col":
+//                                                   {"low", "high", "stride"}, corners innermost
+//                                                   first, the box is of so many pixels
+//                                                   [1, 1, pixels, c]
 //   }],
 //   "workspaces": [{"name", "dtype", "shape"}],     memory that the caller brings
 //   "variables": [{"name", "value"}]                what the host computes first

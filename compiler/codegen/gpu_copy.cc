@@ -25,8 +25,21 @@ GpuInstructEmitter::TensorBox GpuInstructEmitter::BoxOf(const ir::Instruct& x) {
   box.tile = SharedAddress(x.regions[0]);
   box.columns = *ir::ConstInt(global.ranges.back().extent);
   box.panel_bytes = NoteOf(x, "height0") * box.map.swizzle;
-  for (const ir::Range& range : global.ranges) {
-    box.start.push_back(b_.CreateIntCast(exprs_.Emit(range.min), b_.getInt32Ty(), true));
+  box.row_bytes =
+      box.map.swizzle > 0 ? box.map.swizzle : box.columns * global.buffer->dtype.bytes();
+  if (box.map.banded_rows >= 0) {  // one box has all panels
+    box.row_bytes *= GpuTile::kAtomRows * box.columns / box.map.box.back();
+    box.columns = box.map.box.back();
+  }
+  const int rows = ir::RowDimension(global);
+  for (const ViewSide& side : ViewOf(box.map)) {
+    if (side.along == rows && !side.within) box.row = box.start.size();
+    const ir::Expr at = side.within ? ir::MakeInt(0) : global.ranges[side.along].min;
+    Value* start = b_.CreateIntCast(exprs_.Emit(at), b_.getInt32Ty(), true);
+    if (side.unit > 1 && !side.within) {
+      start = b_.CreateExactSDiv(start, b_.getInt32(static_cast<uint32_t>(side.unit)));
+    }
+    box.start.push_back(start);
   }
   return box;
 }
@@ -68,15 +81,12 @@ void GpuInstructEmitter::EmitTensorLoad(const ir::Instruct& x) {
   const int64_t blocks = std::max<int64_t>(1, NoteOf(x, "cluster"));
   if (blocks > 1) {
     Value* block = b_.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_cluster_ctarank, {}, {});
-    const auto row_dimension = static_cast<size_t>(ir::RowDimension(x.regions[1]));
-    const int64_t rows = box.map.box[row_dimension];
+    const int64_t rows = box.map.box[box.row];
     const auto times = [&](int64_t n) {
       return b_.CreateMul(block, b_.getInt32(static_cast<uint32_t>(n)));
     };
-    const int64_t element = x.regions[1].buffer->dtype.bytes();
-    const int64_t row_bytes = box.map.swizzle > 0 ? box.map.swizzle : box.columns * element;
-    box.tile = b_.CreateAdd(box.tile, times(rows * row_bytes));
-    box.start[row_dimension] = b_.CreateAdd(box.start[row_dimension], times(rows));
+    box.tile = b_.CreateAdd(box.tile, times(rows * box.row_bytes));
+    box.start[box.row] = b_.CreateAdd(box.start[box.row], times(rows));
   }
   const size_t rank = box.start.size();
   std::vector<Value*> last = {SharedAddress(x.regions[2])};

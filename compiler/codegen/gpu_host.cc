@@ -110,6 +110,7 @@ class GpuEntry : public HostEntry {
       const auto field = [&](unsigned f) { return b.CreateStructGEP(map_type_, record, f); };
       const TensorMap& map = maps[i];
       const ir::Buffer& tensor = map.tensor;
+      const std::vector<ViewSide> view = ViewOf(map);
       const size_t rank = map.box.size();
       b.CreateStore(b.getInt32(static_cast<uint32_t>(rank)), field(0));
       b.CreateStore(b.getInt32(static_cast<uint32_t>(MapType(tensor->dtype))), field(1));
@@ -119,8 +120,8 @@ class GpuEntry : public HostEntry {
       Value* stride = b.getInt64(1);
       for (size_t d = rank; d-- > 0;) {
         const uint64_t at = rank - 1 - d;  // innermost first
-        Value* extent = exprs.EmitIndex(tensor->shape[d]);
-        if (!tensor->strides.empty()) stride = exprs.EmitIndex(tensor->strides[d]);
+        Value* extent = exprs.EmitIndex(view[d].extent);
+        if (view[d].stride.defined()) stride = exprs.EmitIndex(view[d].stride);
         // Of a tensor without elements nothing is loaded; a map must have some.
         Value* some = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, extent, b.getInt64(1));
         b.CreateStore(some, b.CreateConstGEP1_64(b.getInt64Ty(), field(5), at));
@@ -129,7 +130,7 @@ class GpuEntry : public HostEntry {
                       b.CreateConstGEP1_64(b.getInt32Ty(), field(7), at));
         // Rows of none are as far apart as a map allows.
         Value* least = b.getInt64(std::max<int64_t>(kPointerAlign / tensor->dtype.bytes(), 1));
-        if (d + 1 == rank && !ir::ConstInt(tensor->shape[d])) {
+        if (d + 1 == rank && !ir::ConstInt(view[d].extent)) {
           extent = b.CreateSelect(b.CreateICmpEQ(extent, b.getInt64(0)), least, extent);
         }
         stride = b.CreateMul(stride, extent);

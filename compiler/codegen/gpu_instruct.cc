@@ -83,7 +83,8 @@ GpuTile TileShapeOf(const ir::Instruct& x, int operand) {
           NoteOf(x, "height" + i),
           ir::ConstInt(buffer->shape.back()).value_or(0),
           NoteOf(x, "row" + i),
-          NoteOf(x, "column" + i)};
+          NoteOf(x, "column" + i),
+          NoteOf(x, "bands" + i)};
 }
 
 GpuTile GpuInstructEmitter::TileOf(const ir::Instruct& x, int operand) {

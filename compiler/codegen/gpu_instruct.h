@@ -110,8 +110,10 @@ class GpuInstructEmitter {
     TensorMap map;
     llvm::Value* descriptor;
     llvm::Value* tile;                // i32 address
-    std::vector<llvm::Value*> start;  // i32, outermost first
-    int64_t columns, panel_bytes;
+    std::vector<llvm::Value*> start;  // i32, outermost dimension of the map's view first
+    int64_t columns, panel_bytes;     // of what one box does not hold
+    size_t row;                       // the dimension of rows, or of bands of them,
+    int64_t row_bytes;                // and bytes of the tile from one to the next
   };
   TensorBox BoxOf(const ir::Instruct& x);
   static std::string CoordinatesOf(const TensorBox& box);

@@ -23,8 +23,7 @@ using llvm::Value;
 constexpr int64_t kWarpgroup = 128;
 constexpr int64_t kRows = 64;  // of an instruction
 constexpr int64_t kMostColumns = 256;
-constexpr int64_t kStepBytes = 32;  // along k
-constexpr int64_t kAtomRows = 8;
+constexpr int64_t kStepBytes = 32;   // along k
 constexpr int64_t kFewestSteps = 4;  // of a loop
 constexpr int64_t kManySums = 96;    // of a thread
 constexpr int64_t kMostGroups = 7;   // that a wait leaves
@@ -33,8 +32,9 @@ constexpr char kOperand[] = "$";     // of inline PTX
 // A matrix descriptor without its address (9.7.15.5.1.2): strides in units of 16 bytes, and the
 // swizzle. Along the operand's contiguous dimension panels repeat, along the other one atoms.
 uint64_t DescriptorOf(const GpuTile& tile) {
+  KILN_CHECK(tile.bands == 0 || tile.row == 0);  // a stride is all that is said of bands
   const uint64_t leading = static_cast<uint64_t>(tile.panel_bytes()) >> 4;
-  const uint64_t stride = static_cast<uint64_t>(kAtomRows * tile.swizzle) >> 4;
+  const uint64_t stride = static_cast<uint64_t>(tile.atom_bytes()) >> 4;
   const uint64_t swizzle = tile.swizzle == 128 ? 1 : tile.swizzle == 64 ? 2 : 3;
   return (leading & 0x3fff) << 16 | stride << 32 | swizzle << 62;
 }

@@ -4,6 +4,11 @@
 #include "compiler/ir/visit.h"
 
 namespace kiln::codegen {
+namespace {
+
+constexpr int64_t kBandRows = 8;
+
+}  // namespace
 
 TensorMap MapOf(const ir::Instruct& load) {
   const ir::Region& global = load.regions[1];
@@ -15,10 +20,48 @@ TensorMap MapOf(const ir::Instruct& load) {
     map.high = {NoteOf(load, "high_w"), NoteOf(load, "high_h")};
   }
   for (const ir::Range& range : global.ranges) map.box.push_back(*ir::ConstInt(range.extent));
+  const auto row = static_cast<size_t>(ir::RowDimension(global));
   const int64_t blocks = NoteOf(load, "cluster");
-  if (blocks > 1) map.box[static_cast<size_t>(ir::RowDimension(global))] /= blocks;
+  if (blocks > 1) map.box[row] /= blocks;
   if (map.swizzle > 0) map.box.back() = map.swizzle / global.buffer->dtype.bytes();
+  if (const int64_t panels = NoteOf(load, "bands0"); panels > 0) {
+    map.banded_rows = static_cast<int>(row);
+    const int64_t rows = map.box[row], width = map.box.back();
+    map.box.pop_back();
+    map.box.erase(map.box.begin() + map.banded_rows);
+    map.box.insert(map.box.end(), {rows / kBandRows, panels, kBandRows, width});
+  }
   return map;
+}
+
+std::vector<ViewSide> ViewOf(const TensorMap& map) {
+  const ir::Buffer& tensor = map.tensor;
+  const int last = static_cast<int>(tensor->shape.size()) - 1;
+  std::vector<ViewSide> sides;
+  if (map.banded_rows < 0) {
+    for (int d = 0; d <= last; ++d) {
+      sides.push_back(
+          {tensor->shape[d], tensor->strides.empty() ? ir::Expr() : tensor->strides[d], d});
+    }
+    return sides;
+  }
+  std::vector<int64_t> strides(last + 1, 1);
+  for (int d = last; d-- > 0;) strides[d] = strides[d + 1] * *ir::ConstInt(tensor->shape[d + 1]);
+  const auto add = [&](int d, int64_t unit, int64_t extent, bool within) {
+    sides.push_back({ir::MakeInt(extent), ir::MakeInt(unit * strides[d]), d, unit, within});
+  };
+  const auto units = [&](int d, int64_t unit) {
+    add(d, unit, *ir::ConstInt(tensor->shape[d]) / unit, false);
+  };
+  for (int d = 0; d < last; ++d) {
+    if (d != map.banded_rows) units(d, 1);
+  }
+  const int64_t width = map.box.back();
+  units(map.banded_rows, kBandRows);
+  units(last, width);
+  add(map.banded_rows, 1, kBandRows, true);
+  add(last, 1, width, true);
+  return sides;
 }
 
 std::vector<TensorMap> CollectTensorMaps(const ir::Launch& launch) {

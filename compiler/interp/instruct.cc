@@ -85,6 +85,7 @@ TileShape TileOf(const ir::Instruct& x, int operand) {
   tile.columns = ir::ConstInt(buffer->shape.back()).value_or(0);
   tile.from_row = NoteOf(x, absl::StrCat("row", operand));
   tile.from_column = NoteOf(x, absl::StrCat("column", operand));
+  tile.bands = NoteOf(x, absl::StrCat("bands", operand));
   return tile;
 }
 

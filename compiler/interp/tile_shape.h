@@ -12,19 +12,22 @@
 namespace kiln::interp {
 
 // A tile as TMA writes and tensor cores read it: panels of `swizzle` bytes a row, in which 16-byte
-// chunks trade places by the row's number in groups of 128 bytes (PTX 5.5.7). Without a swizzle,
-// rows of `columns`.
+// chunks trade places by the row's number in groups of 128 bytes (PTX 5.5.7); panels follow each
+// other, or eight rows of all of them do. Without a swizzle, rows of `columns`.
 struct TileShape {
   int64_t element = 2, swizzle = 0, height = 0, columns = 0;  // bytes, bytes, rows, elements
   int64_t from_row = 0, from_column = 0;  // of the operand, in the atom that `first` begins
+  int64_t bands = 0;                      // panels whose eight rows follow each other; 0: none do
 
   int64_t At(int64_t first, int64_t row, int64_t column) const {
     if (swizzle == 0) return first + row * columns + column;
     row += from_row;
     column += from_column;
     const int64_t width = swizzle / element;
-    const int64_t byte =
-        (first + column / width * height * width + row * width + column % width) * element;
+    const int64_t panel = column / width;
+    const int64_t rows_before =
+        bands == 0 ? panel * height + row : (row / 8 * bands + panel) * 8 + row % 8;
+    const int64_t byte = (first + rows_before * width + column % width) * element;
     return (byte ^ (byte / 128 % (swizzle / 16) * 16)) / element;
   }
 };

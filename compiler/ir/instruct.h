@@ -120,7 +120,8 @@ struct Instruct : StmtNode {
   // "lag": each step multiplies what the step before it has read, of the product before too;
   // "pairs": along each eight of k, what the instruction calls i and i + 4 are 2 i and 2 i + 1. Of
   // operand i in shared memory, once apply-layouts has placed it: "swizzle<i>" in bytes,
-  // "height<i>" rows of its tile; where it begins inside of an atom, with which its region begins,
+  // "height<i>" rows of its tile; "bands<i>" panels of it, where all of eight rows lie together
+  // (passes/band_tiles.h); where it begins inside of an atom, with which its region begins,
   // "row<i>" and "column<i>" of its first element there. Waits for products: "late", what comes
   // before one is to be done before it.
   std::map<std::string, std::string> annotations;

@@ -168,7 +168,7 @@ absl::StatusOr<Layout> MmaAtomLayout(int element_bits, SwizzleMode mode) {
 }
 
 absl::StatusOr<Layout> MmaSharedLayout(int element_bits, SwizzleMode mode,
-                                       absl::Span<const int64_t> shape) {
+                                       absl::Span<const int64_t> shape, AtomOrder order) {
   KILN_ASSIGN_OR_RETURN(const Layout atom, MmaAtomLayout(element_bits, mode));
   if (shape.size() < 2) return BadArgument("a shared mma layout has at least two dimensions");
   std::vector<int64_t> atom_shape(shape.size(), 1);
@@ -185,8 +185,9 @@ absl::StatusOr<Layout> MmaSharedLayout(int element_bits, SwizzleMode mode,
   }
   if (CheckedProduct(shape) < 0) return BadArgument("the shape passes 2^60 elements");
   const size_t r = shape.size() - 2;
-  outer[r] = {counts[r], 1, Axis::kM};
-  outer[r + 1] = {counts[r + 1], counts[r], Axis::kM};
+  const bool panels = order == AtomOrder::kPanels;
+  outer[r] = {counts[r], panels ? 1 : counts[r + 1], Axis::kM};
+  outer[r + 1] = {counts[r + 1], panels ? counts[r] : 1, Axis::kM};
   int64_t stride = counts[r] * counts[r + 1];
   for (size_t d = r; d-- > 0;) {
     outer[d] = {counts[d], stride, Axis::kM};

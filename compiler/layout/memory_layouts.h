@@ -48,10 +48,14 @@ int64_t TmemColumns(const Layout& layout, int element_bits);
 // One swizzle atom of a shared-memory descriptor: (8, row bytes / element bytes), addresses in
 // elements.
 absl::StatusOr<Layout> MmaAtomLayout(int element_bits, SwizzleMode mode);
-// The atom tiled over `shape` (rank 2 or more; the last two dimensions in whole atoms): rows first,
-// then columns, then the leading dimensions.
+// Which atoms of a tile follow each other: those of a panel (all rows of it), or those of a band of
+// eight rows (all panels of it).
+enum class AtomOrder : uint8_t { kPanels, kBands };
+// The atom tiled over `shape` (rank 2 or more; the last two dimensions in whole atoms), then the
+// leading dimensions.
 absl::StatusOr<Layout> MmaSharedLayout(int element_bits, SwizzleMode mode,
-                                       absl::Span<const int64_t> shape);
+                                       absl::Span<const int64_t> shape,
+                                       AtomOrder order = AtomOrder::kPanels);
 
 // Scale factors in tensor memory, TCol in bytes: logical (rows, factors), groups of 32 rows seen by
 // all four lane windows (warpx4). per_mma (1, 2, 4) factors serve one mma. `reuse` > 1 appends a

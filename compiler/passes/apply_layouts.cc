@@ -99,9 +99,11 @@ class Apply : public FactsMutator {
       }
       notes[absl::StrCat("swizzle", i)] = absl::StrCat(16 << swizzle->swizzle_len);
       notes[absl::StrCat("height", i)] = absl::StrCat(*height);
+      const int64_t width = (16 << swizzle->swizzle_len) / r.buffer->dtype.bytes();
+      const int64_t bands = BandsOf(r.buffer, width, *height);
+      if (bands > 0) notes[absl::StrCat("bands", i)] = absl::StrCat(bands);
       if (IsProduct(x.op)) {
-        regions.push_back(PartOfTile(r, i, (16 << swizzle->swizzle_len) / r.buffer->dtype.bytes(),
-                                     *height, &notes));
+        regions.push_back(PartOfTile(r, i, width, *height, bands, &notes));
         continue;
       }
       std::vector<Expr> first;
@@ -121,9 +123,18 @@ class Apply : public FactsMutator {
            op == ir::Instruction::kWgmma || op == ir::Instruction::kTcgen05Mma;
   }
 
+  // The panels of a tile of which all of eight rows lie together; 0 where each panel does.
+  int64_t BandsOf(const ir::Buffer& tile, int64_t width, int64_t height) {
+    const auto columns = ir::ConstInt(tile->shape.back());
+    if (!columns || *columns <= width || height <= kAtomRows) return 0;
+    const layout::Layout& lies = PlacedOf(tile).layout;
+    const int64_t apart = lies.Base(width)[layout::Axis::kM] - lies.Base(0)[layout::Axis::kM];
+    return apart == kAtomRows * width ? *columns / width : 0;
+  }
+
   // Operand `i` of a product: from the atom that it begins in to its last row of the last panel,
   // with rows of `width` elements. What there is of that atom before it is noted.
-  ir::Region PartOfTile(const ir::Region& r, size_t i, int64_t width, int64_t height,
+  ir::Region PartOfTile(const ir::Region& r, size_t i, int64_t width, int64_t height, int64_t bands,
                         std::map<std::string, std::string>* notes) {
     const size_t rank = r.ranges.size();
     std::vector<Expr> first;
@@ -144,8 +155,13 @@ class Apply : public FactsMutator {
     const Expr last_row = r.ranges[rank - 2].extent + ir::MakeInt(rows);
     const Expr panels =
         ir::CeilDiv(r.ranges[rank - 1].extent + ir::MakeInt(columns), ir::MakeInt(width));
-    const Expr elements =
-        ((panels - ir::MakeInt(1)) * ir::MakeInt(height) + last_row) * ir::MakeInt(width);
+    // Rows of panels up to its last one, wherever they are.
+    const Expr before_last =
+        bands == 0 ? (panels - ir::MakeInt(1)) * ir::MakeInt(height) + last_row
+                   : (ir::CeilDiv(last_row, ir::MakeInt(kAtomRows)) - ir::MakeInt(1)) *
+                             ir::MakeInt(kAtomRows * bands) +
+                         panels * ir::MakeInt(kAtomRows);
+    const Expr elements = before_last * ir::MakeInt(width);
     return Run(r.buffer, first, facts_.Simplify(elements));
   }
 

@@ -1,6 +1,7 @@
 #include "compiler/passes/explain_layouts.h"
 
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,7 @@
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/shape.h"
 #include "compiler/ir/visit.h"
+#include "compiler/passes/band_tiles.h"
 #include "compiler/passes/build.h"
 #include "compiler/passes/fuse_sparse.h"
 #include "compiler/passes/guard_accesses.h"
@@ -125,6 +127,32 @@ std::string StoryOfFetches(const ir::Program& program, PassContext context) {
   return text;
 }
 
+// Which tiles lie otherwise in the end, versions and all, than the products asked for.
+std::string StoryOfBands(const ir::Program& program, PassContext context) {
+  context.instruct = true;
+  const auto layouts = [](const ir::Program& p) {
+    std::map<std::string, std::string> found;
+    ir::Walk(p.body, [&](const ir::Stmt& s) {
+      const auto* alloc = s.As<ir::Alloc>();
+      if (alloc != nullptr) found[alloc->buffer->name] = alloc->buffer->layout;
+      return true;
+    });
+    return found;
+  };
+  const auto lowered = RunPipeline(GpuPipeline(), program, context, "partition-loops");
+  if (!lowered.ok()) return "";  // the compiler says what is wrong
+  const auto banded = BandTiles(*lowered, context);
+  if (!banded.ok()) return "";
+  auto before = layouts(*lowered);
+  std::string text;
+  for (const auto& [name, layout] : layouts(*banded)) {
+    if (before[name] == layout) continue;
+    absl::StrAppend(&text, "\nshared ", name,
+                    " lies in bands of eight rows, as one box brings them: ", layout, "\n");
+  }
+  return text;
+}
+
 // How results of 16 bits go to shared memory, on GPUs where warps can store matrices.
 std::string StoryOfStores(const ir::Program& program, PassContext context) {
   if (!target::StoresMatrices(GpuOf(context))) return "";
@@ -208,7 +236,8 @@ absl::StatusOr<std::string> ExplainLayouts(const ir::Program& program, LayoutCos
                       " stay in registers: ", why, "\n");
     }
   }
-  absl::StrAppend(&text, StoryOfFetches(program, context), StoryOfStores(program, context));
+  absl::StrAppend(&text, StoryOfFetches(program, context), StoryOfBands(program, context),
+                  StoryOfStores(program, context));
   return text;
 }
 

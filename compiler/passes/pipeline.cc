@@ -12,6 +12,7 @@
 #include "compiler/passes/alternate_products.h"
 #include "compiler/passes/apply_layouts.h"
 #include "compiler/passes/arrange_stages.h"
+#include "compiler/passes/band_tiles.h"
 #include "compiler/passes/cache_hints.h"
 #include "compiler/passes/chain_products.h"
 #include "compiler/passes/check_resources.h"
@@ -139,6 +140,7 @@ const std::vector<Pass>& GpuPipeline() {
       {"stage-operands", StageOperands},
       {"lower-copies", LowerCopiesGpu},
       {"partition-loops", PartitionLoops},  // milestone: no tile is left
+      {"band-tiles", BandTiles},            // while tiles have layouts, and products are wgmma
       {"apply-layouts", ApplyLayouts},
       {"serialize-loops", SerializeLoops},
       {"overlap-products", OverlapProducts},

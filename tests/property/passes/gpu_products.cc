@@ -20,6 +20,7 @@ std::string Text(const Case& c) {
     return trans ? absl::StrCat(column, ", ", row) : absl::StrCat(row, ", ", column);
   };
   const std::string step = absl::StrCat("k * ", c.block_k);
+  const char* hint = c.streamed ? ", eviction_policy=\"evict_first\"" : "";
   std::string text =
       absl::StrCat("import tilelang\nimport tilelang.language as T\n\n\n@T.prim_func\n",
                    "def product(A: T.Tensor(", shape(c.trans_a, c.m, c.k), ", \"", c.type,
@@ -37,12 +38,12 @@ std::string Text(const Case& c) {
   absl::StrAppend(&text, "        c = T.alloc_fragment((", c.block_m, ", ", c.block_n, "), \"",
                   c.accum, "\")\n        T.clear(c)\n        for k in T.Pipelined(T.ceildiv(", c.k,
                   ", ", c.block_k, "), num_stages=", c.stages, "):\n");
-  absl::StrAppend(&text, "            T.copy(A[",
-                  at(c.trans_a, absl::StrCat("by * ", c.block_m), step), "], a)\n",
-                  "            T.copy(B[", at(c.trans_b, step, absl::StrCat("bx * ", c.block_n)),
-                  "], b)\n", c.registers ? "            T.copy(a, f)\n" : "", "            T.gemm(",
-                  c.registers ? "f" : "a", ", b, c, transpose_A=", c.trans_a ? "True" : "False",
-                  ", transpose_B=", c.trans_b ? "True" : "False", ")\n");
+  absl::StrAppend(
+      &text, "            T.copy(A[", at(c.trans_a, absl::StrCat("by * ", c.block_m), step), "], a",
+      hint, ")\n", "            T.copy(B[", at(c.trans_b, step, absl::StrCat("bx * ", c.block_n)),
+      "], b", hint, ")\n", c.registers ? "            T.copy(a, f)\n" : "", "            T.gemm(",
+      c.registers ? "f" : "a", ", b, c, transpose_A=", c.trans_a ? "True" : "False",
+      ", transpose_B=", c.trans_b ? "True" : "False", ")\n");
   absl::StrAppend(&text, "        T.copy(c, C[by * ", c.block_m, ", bx * ", c.block_n, "])\n");
   return text;
 }

@@ -25,6 +25,7 @@ struct Case {
   bool registers = false;  // A goes through a fragment
   int cluster = 1;
   bool pingpong = false;
+  bool streamed = false;  // A and B are asked for as what a launch reads once
 
   // By TMA: where the GPU has it, and products read tiles by themselves.
   bool fetches() const { return gpu == std::string("sm_90a") || gpu == std::string("sm_100a"); }

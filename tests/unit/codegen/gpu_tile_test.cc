@@ -51,9 +51,10 @@ TEST_F(GpuTileTest, AddressesOfWarps) {
   });
 }
 
-// Offsets of descriptors: the hardware swizzles what it adds to them.
+// Offsets of descriptors: the hardware swizzles what it adds to them. In bands too, which have a
+// panel more than the columns that are looked at.
 TEST_F(GpuTileTest, OffsetsOfDescriptors) {
-  ForTiles([&](const codegen::GpuTile& tile, const interp::TileShape& shape) {
+  const auto check = [&](const codegen::GpuTile& tile, const interp::TileShape& shape) {
     if (tile.swizzle == 0 || tile.row != 0) return;
     for (int64_t r = 0; r < 40; ++r) {
       for (int64_t c = 0; c < kColumns; c += 16 / tile.element) {
@@ -64,8 +65,17 @@ TEST_F(GpuTileTest, OffsetsOfDescriptors) {
         const int64_t panel = tile.swizzle / tile.element, first = tile.At(0, 0);
         ASSERT_EQ(offset + tile.At(8, 0) - first, tile.At(r + 8, c));
         ASSERT_EQ(offset + tile.At(0, panel) - first, tile.At(r, c + panel));
+        ASSERT_EQ(tile.At(8, 0) - first, tile.atom_bytes());
+        ASSERT_EQ(tile.At(0, panel) - first, tile.panel_bytes());
       }
     }
+  };
+  ForTiles(check);
+  ForTiles([&](codegen::GpuTile tile, interp::TileShape shape) {
+    if (tile.swizzle == 0) return;
+    tile.bands = shape.bands = (kColumns + 96) * tile.element / tile.swizzle + 1;
+    check(tile, shape);
+    EXPECT_EQ(tile.panel_bytes(), 8 * tile.swizzle);
   });
 }
 
