@@ -25,6 +25,7 @@ const std::vector<PassOptionRule>& PassOptionRules() {
   static const auto& rules = *new std::vector<PassOptionRule>{
       {"kiln.alternate", kOff},
       {"kiln.assembler", {0, 1, 2, 3}},
+      {"kiln.bands", kOff},
       {"kiln.chain", kOff},
       {"kiln.cluster", {1, 2}},
       {"kiln.even_registers", kOff},

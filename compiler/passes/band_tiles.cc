@@ -164,6 +164,7 @@ class Band : public ir::Mutator {
 }  // namespace
 
 absl::StatusOr<ir::Program> BandTiles(const ir::Program& program, const PassContext& context) {
+  if (ir::PassOption(program, "kiln.bands", 1) == 0) return program;
   auto layouts = Find(program.body, GpuOf(context).llc.bytes).Layouts();
   if (layouts.empty()) return program;
   ir::Program out = program;

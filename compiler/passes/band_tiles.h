@@ -9,9 +9,10 @@ namespace kiln::passes {
 // panels of eight rows together, so that one box has them all and asks for the bytes of a row one
 // after the other. Panel by panel (layout::AtomOrder) a box a panel asks for 128 bytes of each row
 // in turn, and memory, which such a launch waits for, gives fewer of them in the same time
-// (tests/bench/results/gpu_h200.txt, decode products). Only of tensors beyond the second cache, or
-// of copies with eviction_policy="evict_first", and where the tensor's map can say it: of known
-// sizes, rows one after the other, whole bands and panels, three dimensions at most.
+// (tests/bench/gpu times both: "panels" of the decode products, which "kiln.bands": 0 asks for).
+// Only of tensors beyond the second cache, or of copies with eviction_policy="evict_first", and
+// where the tensor's map can say it: of known sizes, rows one after the other, whole bands and
+// panels, three dimensions at most.
 absl::StatusOr<ir::Program> BandTiles(const ir::Program& program, const PassContext& context);
 
 }  // namespace kiln::passes

@@ -396,14 +396,16 @@ def timed_few(shape, M, N, K):
              ((128, 64), 5, 1), ((64, 128), 6, 1), ((64, 128), 7, 1), ((64, 256), 5, 1)]
     rotated = [((64, 128), 1, 1), ((64, 128), 2, 1), ((64, 128), 4, 1), ((64, 128), 6, 1),
                ((64, 256), 2, 1), ((64, 256), 5, 1), ((64, 512), 1, 1), ((128, 128), 3, 1)]
-    for rotate, configs in ((False, plain), (True, rotated)):
+    panels = [((64, 128), 2, 1), ((64, 128), 4, 1)]  # rotated too, and not in bands
+    for kind, configs in (("few", plain), ("rotated", rotated), ("panels", panels)):
         for (width, depth), stages, cluster in configs:
             if 2 * (rows + width) * depth * stages > SHARED_MEMORY:
                 continue
-            kind = "rotated" if rotate else "few"
+            options = {"kiln.persistent": 0, "kiln.cluster": cluster}
+            if kind == "panels":
+                options["kiln.bands"] = 0
             cases.append(few(f"{shape}/{kind}_{rows}x{width}x{depth}_{stages}_{cluster}", M, N, K,
-                             (rows, width, depth), stages, rotate=rotate,
-                             options={"kiln.persistent": 0, "kiln.cluster": cluster}))
+                             (rows, width, depth), stages, rotate=kind != "few", options=options))
     return cases
 
 
@@ -476,6 +478,9 @@ def timed():
             name = f"{shape}/{'x'.join(map(str, block))}_{stages}"
             cases.append(product(name, M, N, K, block=block, threads=threads, stages=stages, panel=0,
                                  options={"kiln.cluster": 1}))
+        cases.append(product(f"{shape}/panels_64x112x128_5", M, N, K, block=(64, 112, 128),
+                             threads=128, stages=5, panel=0,
+                             options={"kiln.cluster": 1, "kiln.bands": 0}))
         cases += timed_few(shape, M, N, K)
         if M == 1:  # one row needs no tensor core
             for block_N, block_K, threads in ((2, 4096, 512), (1, 4096, 256), (1, 2048, 128),

@@ -150,6 +150,16 @@ TEST(Bands, OfWhatIsReadFromMemory) {
   }
 }
 
+TEST(Bands, NotWhereTheKernelWantsNone) {
+  const Case c = Streamed();
+  auto tiles = Tiles(Text(c));
+  ASSERT_TRUE(tiles.ok()) << tiles.status();
+  tiles->attrs["kiln.bands"] = "0";
+  const auto instructions = Lowered(*tiles, c);
+  ASSERT_TRUE(instructions.ok()) << instructions.status();
+  EXPECT_EQ(Banded(*instructions), "");
+}
+
 TEST(Bands, ExplainedWithTheirLayout) {
   const target::Arch gpu = *target::NamedArch("sm_90a");
   passes::PassContext context;
