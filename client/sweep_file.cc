@@ -660,6 +660,12 @@ absl::StatusOr<std::vector<SweepSpec>> LoadSweepFile(const std::string& path) {
     return absl::NotFoundError(absl::StrCat(
         fs::exists(path, error) ? "this is no file: " : "there is no sweep file ", path));
   }
+  if (fs::path(path).extension() == ".py") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": this is a kernel, not a sweep file, which names one, as in 'kernel: ",
+        fs::path(path).filename().string(),
+        "' (client/README.md has its keys); 'kilnc run' and 'kilnc emit' take a kernel itself"));
+  }
   std::ifstream stream(path, std::ios::binary);
   if (!stream.is_open()) {
     return absl::NotFoundError(absl::StrCat("cannot open the sweep file ", path));

@@ -151,9 +151,7 @@ absl::StatusOr<YAML::Node> YamlReader::Load() const {
     return root;
   } catch (const YAML::Exception& e) {
     return ErrorAt(*file_, LocOf(e.mark), absl::StrCat("this is not YAML: ", e.msg),
-                   absl::EndsWith(file_->path, ".py")
-                       ? "a kernel is named in a sweep file, as in kernel: k.py"
-                       : "check indentation, colons and brackets near here");
+                   "check indentation, colons and brackets near here");
   }
 }
 

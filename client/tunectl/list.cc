@@ -62,6 +62,14 @@ int RunList(const Context& context, const ListFlags& flags) {
   return kExitOk;
 }
 
+// At most kMaxWhy bytes of a reason, whole characters; what is left out shows.
+std::string Shortened(const std::string& reason) {
+  if (reason.size() <= kMaxWhy) return reason;
+  size_t end = kMaxWhy;
+  while (end > 0 && (reason[end] & 0xC0) == 0x80) --end;  // within one of UTF-8
+  return absl::StrCat(reason.substr(0, end), "...");
+}
+
 void PrintCandidates(const client::SweepDetails& details) {
   std::vector<std::vector<std::string>> table = {
       {"STATE", "PREDICTED", "MEASURED", "IN THE", "CONFIG", "WHY"}};
@@ -69,7 +77,7 @@ void PrintCandidates(const client::SweepDetails& details) {
     // Out of the race with a time is another thing than never run.
     const bool slower = c.state == client::CandidateState::kSkipped && !c.measurements.empty();
     const std::string why =
-        c.failed ? absl::StrCat(c.failure.stage, ": ", c.failure.message.substr(0, kMaxWhy)) : "";
+        c.failed ? absl::StrCat(c.failure.stage, ": ", Shortened(c.failure.message)) : "";
     table.push_back({slower ? "slower" : std::string(client::ToString(c.state)),
                      FormatNs(c.hint.predicted_ns), FormatNs(MeasuredNs(c)),
                      c.measurements.empty() ? "-" : c.measurements.back().round, c.config, why});

@@ -1,6 +1,8 @@
 // submit, watch
 #include <cstdio>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "client/tunectl/command.h"
 #include "client/tunectl/format.h"
@@ -19,6 +21,10 @@ int RunSubmit(const Context& context, const SubmitFlags& flags) {
   absl::StatusOr<std::vector<client::SweepSpec>> specs = std::vector<client::SweepSpec>();
   if (!flags.sweeps.from_misses) specs = LoadSweeps(flags.sweeps);
   if (!specs.ok()) return Fail(context, specs.status());
+  std::optional<FetchTarget> fetch;
+  if (flags.fetch.directory_option->count() > 0) fetch = flags.fetch.Target();
+  const absl::Status fetchable = fetch ? CheckTarget(*fetch, *specs) : absl::OkStatus();
+  if (!fetchable.ok()) return Fail(context, fetchable);
   const auto client = context.Connect();
   if (!client.ok()) return Fail(context, client.status());
   if (flags.sweeps.from_misses) {
@@ -28,12 +34,11 @@ int RunSubmit(const Context& context, const SubmitFlags& flags) {
   }
   RunPlan plan;
   plan.specs = *std::move(specs);
-  const bool fetch = flags.fetch.directory_option->count() > 0;
-  plan.watch = flags.watch || fetch;
+  plan.watch = flags.watch || fetch.has_value();
   plan.timeout_advice =
       ", or submit it again to go on waiting: what the farm has accepted goes on ('tunectl list' "
       "names it, 'tunectl cancel SWEEP' ends it)";
-  if (fetch) plan.fetch = flags.fetch.Target();
+  plan.fetch = std::move(fetch);
   const int code = RunSweeps(context, client->get(), plan);
   if (context.cancel.cancelled()) {
     std::fprintf(

@@ -6,9 +6,9 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/tunectl/command.h"
@@ -60,8 +60,7 @@ std::vector<std::string> DevicesFor(const std::vector<client::SweepSpec>& specs)
   bool cpu = false;
   bool gpu = false;
   for (const client::SweepSpec& spec : specs) {
-    const bool on_cpu = spec.target == "cpu" || absl::StartsWith(spec.target, "x86-64") ||
-                        spec.objective == client::Objective::kCompile;
+    const bool on_cpu = IsForCpu(spec) || spec.objective == client::Objective::kCompile;
     (on_cpu ? cpu : gpu) = true;
   }
   std::vector<std::string> devices;
@@ -115,6 +114,10 @@ int RunTune(Context* context, const TuneFlags& flags) {
   absl::StatusOr<std::vector<client::SweepSpec>> specs = std::vector<client::SweepSpec>();
   if (!flags.sweeps.from_misses) specs = LoadSweeps(flags.sweeps);
   if (!specs.ok()) return Fail(*context, specs.status());
+  std::optional<FetchTarget> fetch;
+  if (flags.fetch.directory_option->count() > 0) fetch = flags.fetch.Target();
+  const absl::Status fetchable = fetch ? CheckTarget(*fetch, *specs) : absl::OkStatus();
+  if (!fetchable.ok()) return Fail(*context, fetchable);
   EmbeddedOptions options;
   options.compile_slots = flags.compile_slots;
   options.with_company = flags.with_company;
@@ -156,7 +159,7 @@ int RunTune(Context* context, const TuneFlags& flags) {
   plan.specs = *std::move(specs);
   plan.one_at_a_time = true;
   plan.cancel_on_interrupt = true;
-  if (flags.fetch.directory_option->count() > 0) plan.fetch = flags.fetch.Target();
+  plan.fetch = std::move(fetch);
   plan.no_worker_hint =
       "this machine's own is not up yet; the first time, it measures the machine. Where nothing "
       "comes of it, 'tunectl tune' was perhaps asked for a device that is not here";

@@ -255,6 +255,25 @@ TEST_F(TunectlTest, ARefusedFetchLeavesNoFolder) {
   EXPECT_FALSE(std::filesystem::exists(File("cubin")));
 }
 
+// What could not be fetched in the end is refused before anybody works for it.
+TEST_F(TunectlTest, WhereWinnersGoIsLookedAtFirst) {
+  std::ofstream(folder_ / "file") << "in the way";
+  const std::vector<std::string> wrong[] = {{"-o", File("file/inner")},
+                                            {"-o", "/proc/nothing/here"},
+                                            {"-o", File("out"), "--format", "cubin"}};
+  for (const std::vector<std::string>& flags : wrong) {
+    for (const char* command : {"submit", "tune"}) {
+      std::vector<std::string> all = {command, File("gemm.yaml")};
+      all.insert(all.end(), flags.begin(), flags.end());
+      const Outcome run = Tunectl(all);
+      EXPECT_EQ(run.code, 6) << run.err;
+      EXPECT_THAT(run.err, AnyOf(HasSubstr("folder"), HasSubstr("is for cpu: use so or obj")));
+    }
+  }
+  EXPECT_TRUE(farm_.submitted().empty());
+  EXPECT_FALSE(std::filesystem::exists(File("out")));
+}
+
 TEST_F(TunectlTest, ExitCodesAreStable) {
   FinishWatches(v1::FAILED);
   EXPECT_EQ(Tunectl({"submit", File("gemm.yaml"), "--watch"}).code, 1);
@@ -488,6 +507,23 @@ TEST_F(TunectlTest, LookupTakesOnlyWhatHasAnEffect) {
   }
 }
 
+// A reason that does not fit the table ends with what says so, and with a whole character.
+TEST_F(TunectlTest, LongReasonsAreCutVisibly) {
+  v1::GetSweepResponse sweep;
+  sweep.mutable_summary()->set_sweep(kSweep);
+  const std::string fits(100, 'x'), long_one = std::string(99, 'y') + "\u00e9\u00e9";
+  for (const std::string& message : {fits, long_one}) {
+    v1::Candidate* const c = sweep.add_candidates();
+    c->set_config("block=16");
+    c->mutable_failure()->set_stage(v1::Failure::COMPILE);
+    c->mutable_failure()->set_message(message);
+  }
+  farm_.SetSweep(sweep);
+  const std::string shown = Tunectl({"show", kSweep, "--candidates"}).out;
+  EXPECT_THAT(shown, HasSubstr("compile: " + fits + "\n"));
+  EXPECT_THAT(shown, HasSubstr("compile: " + std::string(99, 'y') + "...\n"));
+}
+
 // The time of a winner is another than those of its rounds, and each says which it is.
 TEST_F(TunectlTest, ThreeTimesOfOneWinnerAreNamed) {
   v1::GetSweepResponse sweep;
@@ -544,6 +580,8 @@ TEST_F(TunectlTest, MistakesInTheFileAreShownWithTheirPlace) {
   EXPECT_EQ(run.code, 2);
   EXPECT_THAT(run.err, HasSubstr("bad.yaml:2:1: error"));
   EXPECT_THAT(run.err, HasSubstr("did you mean 'shapes'?"));
+  std::ofstream(folder_ / "k.py") << "import tilelang\n";
+  EXPECT_THAT(Tunectl({"submit", File("k.py")}).err, HasSubstr("as in 'kernel: k.py'"));
   const json error = json::parse(Tunectl({"--json", "submit", File("bad.yaml")}).out)["error"];
   EXPECT_EQ(error["line"], 2);
   EXPECT_EQ(error["exit_code"], 2);
