@@ -89,7 +89,16 @@ TileShape TileOf(const ir::Instruct& x, int operand) {
   return tile;
 }
 
+bool CheckInside(Machine& m, const BufferState& tile, int64_t place, SourceLoc loc) {
+  if (place >= 0 && place < tile.span) return true;
+  m.Fail(absl::StatusCode::kOutOfRange, loc,
+         absl::StrCat("element ", place, " of a tile of ", tile.span),
+         "what an instruction knows of how a tile lies must be so");
+  return false;
+}
+
 bool CheckFenced(Machine& m, const BufferState& tile, int64_t place, SourceLoc loc) {
+  if (!CheckInside(m, tile, place, loc)) return false;
   if (!tile.written || (tile.written[place] & kUnfenced) == 0) return true;
   m.Fail(absl::StatusCode::kFailedPrecondition, loc,
          absl::StrCat("an asynchronous read of ", m.IndexText(tile, place),
@@ -494,6 +503,7 @@ class ProductOf : public Action {
 
   // What is multiplied later, no thread reads.
   bool MayRead(Machine& m, BufferState& tile, int64_t place, bool track) const {
+    if (!CheckInside(m, tile, place, loc)) return false;
     return later_ ? CheckLaterRead(m, tile, place, track, loc)
                   : CheckRead(m, tile, place, track, loc);
   }

@@ -75,7 +75,7 @@ class TensorLoadOf : public Action {
       }
     };
     each([&](int64_t place, int64_t, int64_t) {
-      if (m.failed()) return;
+      if (m.failed() || !CheckInside(m, *tile, place, loc)) return;
       if (multicast_ != 0 && m.options().detect_races) {
         m.TrackRanks(tile, place, Touch::kWrite, true, kRankLevel, loc);
       }

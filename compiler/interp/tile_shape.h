@@ -35,6 +35,9 @@ struct TileShape {
 TileShape TileOf(const ir::Instruct& x, int operand);
 int64_t FirstElement(Machine& m, const Box& box);
 
+// Whether a place that an instruction works out is one of the tile's; a failure where it is not.
+bool CheckInside(Machine& m, const BufferState& tile, int64_t place, SourceLoc loc);
+
 // Whether an element that is read asynchronously from here on may be: what a thread stored needs a
 // proxy fence first (PTX 8.7, 9.7.13.4). False, and a failure, where it may not.
 bool CheckFenced(Machine& m, const BufferState& tile, int64_t place, SourceLoc loc);

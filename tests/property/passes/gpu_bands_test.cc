@@ -189,6 +189,13 @@ TEST(Bands, MistakesAreNoticed) {
       EXPECT_GE(count, 1);
     }
   }
+  const auto load = [](const ir::Instruct& x) -> ir::Stmt {
+    if (x.op != ir::Instruction::kTensorLoad) return {};
+    auto notes = x.annotations;
+    notes["bands0"] = "3";
+    return testing::With(x, x.args, std::move(notes));
+  };
+  EXPECT_EQ(ExpectNoticed(Streamed(), load), 2);
 }
 
 }  // namespace
