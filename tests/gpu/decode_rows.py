@@ -14,7 +14,7 @@ import torch
 
 M, N, K = 16, 28672, 4096
 ROWS_OF_TILES = 64  # of the product whose tiles decode_rows.cu reads
-HOLD = 448  # cycles in which an SM multiplies one step of them: 64 * 112 * 128 / 2048
+HOLD = ROWS_OF_TILES * 112 * 128 // 2048  # cycles in which an SM multiplies one step of them
 ROUNDS, WARM_UP = 110, 10
 LAUNCHES = [(1, 132), (2, 132), (4, 120)]  # blocks of a cluster, blocks
 
