@@ -7,9 +7,11 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "compiler/base/status.h"
 #include "compiler/base/subprocess.h"
 
@@ -57,6 +59,11 @@ absl::StatusOr<Found> AskRunner(const std::string& binary) {
   return found;
 }
 
+bool NamesGpu(absl::string_view name) {
+  return absl::ConsumePrefix(&name, "gpu") && !name.empty() &&
+         std::all_of(name.begin(), name.end(), absl::ascii_isdigit);
+}
+
 absl::StatusOr<Devices> Named(const std::string& wanted, const Found& found) {
   Devices devices;
   for (const absl::string_view name : absl::StrSplit(wanted, ',')) {
@@ -74,12 +81,24 @@ absl::StatusOr<Devices> Named(const std::string& wanted, const Found& found) {
   return devices;
 }
 
+// Before any driver is asked.
+absl::Status CheckNames(const std::string& wanted) {
+  for (const absl::string_view name : absl::StrSplit(wanted, ',')) {
+    if (NamesGpu(name)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", wanted, "' is no device: write auto, cpu, gpu (all GPUs), or some, as in gpu0,gpu2"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Devices> ChooseDevices(const std::string& wanted, const std::string& runner_binary) {
   if (wanted == "cpu") return Devices{{"cpu"}, ""};
+  const bool named = wanted != "auto" && wanted != "gpu";
+  if (named) KILN_RETURN_IF_ERROR(CheckNames(wanted));
   KILN_ASSIGN_OR_RETURN(const Found found, AskRunner(runner_binary));
-  if (wanted != "auto" && wanted != "gpu") return Named(wanted, found);
+  if (named) return Named(wanted, found);
   if (found.gpus.empty() && wanted == "gpu") {
     return absl::UnavailableError(
         absl::StrCat("there is no GPU here", found.notes.empty() ? "" : ": ", found.notes));

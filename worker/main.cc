@@ -22,6 +22,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/base/affinity.h"
 #include "compiler/base/status.h"
+#include "proto/address.h"
 #include "worker/agent.h"
 #include "worker/blob_cache.h"
 #include "worker/compile_executor.h"
@@ -75,11 +76,16 @@ std::string OwnFolder() {
   return error ? "." : self.parent_path().string();
 }
 
+std::string CheckCoordinator(const std::string& address) {
+  return std::string(CheckAddress(address, /*allow_port_zero=*/false).message());
+}
+
 void AddFlags(CLI::App* app, Flags* flags) {
   app->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app->add_option("--coordinator", flags->coordinator,
                   "where the coordinator is: unix:/path or host:port")
-      ->required();
+      ->required()
+      ->check(CheckCoordinator);
   app->add_option("--name", flags->name, "stable name of this worker (default: the host's name)");
   app->add_option("--compile-slots", flags->compile_slots,
                   "candidates compiled at once (default: the number of cores, less one for each "

@@ -223,26 +223,14 @@ absl::StatusOr<FetchedFiles> FetchAllConfigs(client::Client* client, const std::
   return absl::NotFoundError(absl::StrCat("sweep ", sweep, " has no artifact to fetch"));
 }
 
-bool IsForCpu(const client::SweepSpec& spec) {
-  return spec.target == "cpu" || absl::StartsWith(spec.target, "x86-64");
-}
-
-absl::Status CheckTarget(const FetchTarget& target, const std::vector<client::SweepSpec>& specs) {
-  if (target.format == BundleFormat::kCubin || target.format == BundleFormat::kPtx) {
-    const auto cpu = std::find_if(specs.begin(), specs.end(), IsForCpu);
-    if (cpu != specs.end()) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "--format ", kBundleFormats[static_cast<size_t>(target.format)],
-          " is a GPU's code alone, and '", cpu->name, "' is for ", cpu->target, ": use so or obj"));
-    }
-  }
-  KILN_ASSIGN_OR_RETURN(const std::vector<fs::path> made, MakeFolder(target.directory));
-  const bool writable = access(target.directory.c_str(), W_OK | X_OK) == 0;
+absl::Status CheckFolder(const std::string& directory) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<fs::path> made, MakeFolder(directory));
+  const bool writable = access(directory.c_str(), W_OK | X_OK) == 0;
   const std::string why = writable ? "" : std::strerror(errno);
   RemoveEmpty(made);
   if (writable) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat("cannot write to the folder ", target.directory, ": ", why));
+      absl::StrCat("cannot write to the folder ", directory, ": ", why));
 }
 
 }  // namespace kiln::tunectl

@@ -35,12 +35,9 @@ absl::StatusOr<FetchedFiles> FetchFiles(client::Client* client, const client::Fe
                                         const FetchTarget& target,
                                         const client::CallOptions& options);
 
-// Whether a sweep is for a CPU rather than for a GPU.
-bool IsForCpu(const client::SweepSpec& spec);
-
-// Whether what these sweeps make can be fetched so: the folder can be made or is there, can be
-// written to, and no GPU's code is asked of a CPU. Leaves no folder behind. kFailedPrecondition.
-absl::Status CheckTarget(const FetchTarget& target, const std::vector<client::SweepSpec>& specs);
+// Whether a folder can be made or is there, and can be written to. Leaves none behind.
+// kFailedPrecondition.
+absl::Status CheckFolder(const std::string& directory);
 
 // What fetches this very winner, though its sweep may have run again since.
 client::FetchRequest WinnerRequest(const client::Winner& winner);

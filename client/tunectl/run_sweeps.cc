@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/tunectl/format.h"
@@ -258,6 +259,33 @@ int RunSweeps(const Context& context, client::Client* client, const RunPlan& pla
   if (context.json) PrintJson({{"sweeps", results}});
   if (context.cancel.cancelled() && plan.cancel_on_interrupt) CancelAll(client, outcomes);
   return exit_code;
+}
+
+bool IsForCpu(const client::SweepSpec& spec) {
+  return spec.target == "cpu" || absl::StartsWith(spec.target, "x86-64");
+}
+
+absl::Status SetSweeps(std::vector<client::SweepSpec> specs, RunPlan* plan) {
+  plan->specs = std::move(specs);
+  if (!plan->fetch.has_value()) return absl::OkStatus();
+  const BundleFormat format = plan->fetch->format;
+  if (format != BundleFormat::kCubin && format != BundleFormat::kPtx) return absl::OkStatus();
+  const auto cpu = std::find_if(plan->specs.begin(), plan->specs.end(), IsForCpu);
+  if (cpu == plan->specs.end()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "--format ", kBundleFormats[static_cast<size_t>(format)], " is a GPU's code alone, and '",
+      cpu->name, "' is for ", cpu->target, ": use so or obj"));
+}
+
+absl::StatusOr<RunPlan> PlanRun(const SweepFlags& sweeps, const FetchFlags& fetch) {
+  RunPlan plan;
+  if (fetch.wanted()) plan.fetch = fetch.Target();
+  if (!sweeps.from_misses) {
+    KILN_ASSIGN_OR_RETURN(std::vector<client::SweepSpec> specs, LoadSweeps(sweeps));
+    KILN_RETURN_IF_ERROR(SetSweeps(std::move(specs), &plan));
+  }
+  if (plan.fetch.has_value()) KILN_RETURN_IF_ERROR(CheckFolder(plan.fetch->directory));
+  return plan;
 }
 
 FetchTarget FetchFlags::Target() const {

@@ -28,6 +28,13 @@ struct RunPlan {
   std::string no_worker_hint;
 };
 
+// Whether a sweep is for a CPU rather than for a GPU.
+bool IsForCpu(const client::SweepSpec& spec);
+
+// Gives a plan its sweeps. kFailedPrecondition where they cannot be fetched in the plan's form: no
+// GPU's code alone comes of a CPU's sweep.
+absl::Status SetSweeps(std::vector<client::SweepSpec> specs, RunPlan* plan);
+
 // Prints what comes out (one JSON document with --json; progress always goes to stderr) and returns
 // the exit code: that of the first sweep that did not succeed, else 0.
 int RunSweeps(const Context& context, client::Client* client, const RunPlan& plan);
@@ -45,9 +52,14 @@ struct FetchFlags {
   CLI::Option* directory_option = nullptr;
 
   FetchTarget Target() const;
+  bool wanted() const { return directory_option->count() > 0; }
 };
 // `only_with_output`: nothing is fetched without -o, so that the others need it.
 void AddFetchFlags(CLI::App* command, FetchFlags* flags, bool only_with_output = false);
+
+// What is looked at before anything runs: the sweeps (none yet of --from-misses, which a farm alone
+// knows), and where what they make is to go.
+absl::StatusOr<RunPlan> PlanRun(const SweepFlags& sweeps, const FetchFlags& fetch);
 
 }  // namespace kiln::tunectl
 

@@ -1,7 +1,6 @@
 // submit, watch
 #include <cstdio>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "client/tunectl/command.h"
@@ -18,28 +17,22 @@ struct SubmitFlags {
 };
 
 int RunSubmit(const Context& context, const SubmitFlags& flags) {
-  absl::StatusOr<std::vector<client::SweepSpec>> specs = std::vector<client::SweepSpec>();
-  if (!flags.sweeps.from_misses) specs = LoadSweeps(flags.sweeps);
-  if (!specs.ok()) return Fail(context, specs.status());
-  std::optional<FetchTarget> fetch;
-  if (flags.fetch.directory_option->count() > 0) fetch = flags.fetch.Target();
-  const absl::Status fetchable = fetch ? CheckTarget(*fetch, *specs) : absl::OkStatus();
-  if (!fetchable.ok()) return Fail(context, fetchable);
+  absl::StatusOr<RunPlan> plan = PlanRun(flags.sweeps, flags.fetch);
+  if (!plan.ok()) return Fail(context, plan.status());
   const auto client = context.Connect();
   if (!client.ok()) return Fail(context, client.status());
   if (flags.sweeps.from_misses) {
-    specs = SweepsFromMisses(context, client->get(), flags.sweeps);
+    auto specs = SweepsFromMisses(context, client->get(), flags.sweeps);
     if (!specs.ok()) return Fail(context, specs.status());
     if (specs->empty()) return NoMisses(context);
+    const absl::Status fetchable = SetSweeps(*std::move(specs), &*plan);
+    if (!fetchable.ok()) return Fail(context, fetchable);
   }
-  RunPlan plan;
-  plan.specs = *std::move(specs);
-  plan.watch = flags.watch || fetch.has_value();
-  plan.timeout_advice =
+  plan->watch = flags.watch || plan->fetch.has_value();
+  plan->timeout_advice =
       ", or submit it again to go on waiting: what the farm has accepted goes on ('tunectl list' "
       "names it, 'tunectl cancel SWEEP' ends it)";
-  plan.fetch = std::move(fetch);
-  const int code = RunSweeps(context, client->get(), plan);
+  const int code = RunSweeps(context, client->get(), *plan);
   if (context.cancel.cancelled()) {
     std::fprintf(
         stderr,

@@ -111,17 +111,12 @@ bool AllStored(const Context& context, client::Client* client,
 }
 
 int RunTune(Context* context, const TuneFlags& flags) {
-  absl::StatusOr<std::vector<client::SweepSpec>> specs = std::vector<client::SweepSpec>();
-  if (!flags.sweeps.from_misses) specs = LoadSweeps(flags.sweeps);
-  if (!specs.ok()) return Fail(*context, specs.status());
-  std::optional<FetchTarget> fetch;
-  if (flags.fetch.directory_option->count() > 0) fetch = flags.fetch.Target();
-  const absl::Status fetchable = fetch ? CheckTarget(*fetch, *specs) : absl::OkStatus();
-  if (!fetchable.ok()) return Fail(*context, fetchable);
+  absl::StatusOr<RunPlan> plan = PlanRun(flags.sweeps, flags.fetch);
+  if (!plan.ok()) return Fail(*context, plan.status());
   EmbeddedOptions options;
   options.compile_slots = flags.compile_slots;
   options.with_company = flags.with_company;
-  options.devices = DevicesFor(*specs);
+  options.devices = DevicesFor(plan->specs);
   options.worker = !flags.sweeps.from_misses;  // until it is known for which devices
   options.wait_for_store = !flags.no_wait;
   options.cancel = context->cancel;
@@ -141,32 +136,31 @@ int RunTune(Context* context, const TuneFlags& flags) {
   const auto client = context->Connect();
   if (!client.ok()) return Fail(*context, client.status());
   if (flags.sweeps.from_misses) {
-    specs = SweepsFromMisses(*context, client->get(), flags.sweeps);
+    auto specs = SweepsFromMisses(*context, client->get(), flags.sweeps);
     if (!specs.ok()) return Fail(*context, specs.status());
     LeaveOutGpus(&*specs);
     if (specs->empty()) return NoMisses(*context);
-    const absl::Status started = (*farm)->StartWorkers(DevicesFor(*specs));
+    const absl::Status fetchable = SetSweeps(*std::move(specs), &*plan);
+    if (!fetchable.ok()) return Fail(*context, fetchable);
+    const absl::Status started = (*farm)->StartWorkers(DevicesFor(plan->specs));
     if (!started.ok()) return Fail(*context, started);
   }
 
   (*farm)->OnDeath([&death](const absl::Status& status) { death.Set(status); });
-  AwaitWorkers(*context, client->get(), DevicesFor(*specs).size(), death);
-  if (death.Get().ok() || !AllStored(*context, client->get(), *specs)) {
+  AwaitWorkers(*context, client->get(), DevicesFor(plan->specs).size(), death);
+  if (death.Get().ok() || !AllStored(*context, client->get(), plan->specs)) {
     const absl::Status dead = death.Ends(context->cancel);
     if (!dead.ok()) return Fail(*context, dead);
   }
-  RunPlan plan;
-  plan.specs = *std::move(specs);
-  plan.one_at_a_time = true;
-  plan.cancel_on_interrupt = true;
-  plan.fetch = std::move(fetch);
-  plan.no_worker_hint =
+  plan->one_at_a_time = true;
+  plan->cancel_on_interrupt = true;
+  plan->no_worker_hint =
       "this machine's own is not up yet; the first time, it measures the machine. Where nothing "
       "comes of it, 'tunectl tune' was perhaps asked for a device that is not here";
-  plan.timeout_advice =
+  plan->timeout_advice =
       "; the sweep is kept in the store, and the same command takes it up where it stopped";
-  plan.why_failed = [&death] { return death.Get(); };
-  return RunSweeps(*context, client->get(), plan);
+  plan->why_failed = [&death] { return death.Get(); };
+  return RunSweeps(*context, client->get(), *plan);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "compiler/codegen/cache_policy.h"
 #include "compiler/codegen/gpu_instruct.h"
 #include "compiler/ir/shared_use.h"
+#include "compiler/layout/swizzle.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 
 namespace kiln::codegen {
@@ -28,7 +29,7 @@ GpuInstructEmitter::TensorBox GpuInstructEmitter::BoxOf(const ir::Instruct& x) {
   box.row_bytes =
       box.map.swizzle > 0 ? box.map.swizzle : box.columns * global.buffer->dtype.bytes();
   if (box.map.banded_rows >= 0) {  // one box has all panels
-    box.row_bytes *= GpuTile::kAtomRows * box.columns / box.map.box.back();
+    box.row_bytes *= layout::kAtomRows * box.columns / box.map.box.back();
     box.columns = box.map.box.back();
   }
   const int rows = ir::RowDimension(global);

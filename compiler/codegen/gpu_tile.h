@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "compiler/base/status.h"
+#include "compiler/layout/swizzle.h"
 #include "llvm/IR/IRBuilder.h"
 
 namespace kiln::codegen {
@@ -13,7 +14,6 @@ namespace kiln::codegen {
 // Panels as wide as the swizzle, each `height` rows, in atoms of eight rows, or all panels of eight
 // rows together (layout::MmaSharedLayout); without a swizzle, rows of `columns` elements.
 struct GpuTile {
-  static constexpr int64_t kAtomRows = 8;
   llvm::Value* base = nullptr;  // i32, bytes
   int64_t element = 2;          // bytes
   int64_t swizzle = 0;          // bytes of a row of a panel, or 0
@@ -23,13 +23,13 @@ struct GpuTile {
   int64_t bands = 0;            // panels that lie together, eight rows of each; 0: none do
 
   // From a panel to the next, and from eight rows to the next.
-  int64_t panel_bytes() const { return (bands > 0 ? kAtomRows : height) * swizzle; }
-  int64_t atom_bytes() const { return std::max<int64_t>(bands, 1) * kAtomRows * swizzle; }
+  int64_t panel_bytes() const { return (bands > 0 ? layout::kAtomRows : height) * swizzle; }
+  int64_t atom_bytes() const { return std::max<int64_t>(bands, 1) * layout::kAtomRows * swizzle; }
   // Bytes from the base to (r, c), which begins an atom or a step within its rows.
   int64_t At(int64_t r, int64_t c) const {
     const int64_t width = swizzle / element, from = c + column;
-    return from / width * panel_bytes() + (r + row) / kAtomRows * atom_bytes() +
-           (r + row) % kAtomRows * swizzle + from % width * element;
+    return from / width * panel_bytes() + (r + row) / layout::kAtomRows * atom_bytes() +
+           (r + row) % layout::kAtomRows * swizzle + from % width * element;
   }
   // The address (i32) of the element at row `r` and column `c` (i32); of 16 bytes from there where
   // they begin there.

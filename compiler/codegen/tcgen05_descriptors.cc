@@ -1,9 +1,9 @@
 #include "compiler/codegen/tcgen05_descriptors.h"
 
+#include "compiler/layout/swizzle.h"
+
 namespace kiln::codegen {
 namespace {
-
-constexpr int64_t kAtomRows = 8;
 
 // Of the sums: float32, int32.
 constexpr uint32_t kFloatSums = 1, kIntSums = 2;
@@ -24,7 +24,7 @@ uint32_t FormatOf(DType type) {
 
 uint64_t Tcgen05TileDescriptor(int64_t swizzle, int64_t height) {
   const uint64_t leading = static_cast<uint64_t>(height * swizzle) >> 4;
-  const uint64_t stride = static_cast<uint64_t>(kAtomRows * swizzle) >> 4;
+  const uint64_t stride = static_cast<uint64_t>(layout::kAtomRows * swizzle) >> 4;
   const uint64_t mode = swizzle == 128 ? 2 : swizzle == 64 ? 4 : 6;
   return (leading & 0x3fff) << 16 | stride << 32 | uint64_t{1} << 46 | mode << 61;
 }

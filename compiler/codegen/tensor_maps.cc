@@ -2,13 +2,9 @@
 
 #include "absl/algorithm/container.h"
 #include "compiler/ir/visit.h"
+#include "compiler/layout/swizzle.h"
 
 namespace kiln::codegen {
-namespace {
-
-constexpr int64_t kBandRows = 8;
-
-}  // namespace
 
 TensorMap MapOf(const ir::Instruct& load) {
   const ir::Region& global = load.regions[1];
@@ -29,7 +25,7 @@ TensorMap MapOf(const ir::Instruct& load) {
     const int64_t rows = map.box[row], width = map.box.back();
     map.box.pop_back();
     map.box.erase(map.box.begin() + map.banded_rows);
-    map.box.insert(map.box.end(), {rows / kBandRows, panels, kBandRows, width});
+    map.box.insert(map.box.end(), {rows / layout::kAtomRows, panels, layout::kAtomRows, width});
   }
   return map;
 }
@@ -57,9 +53,9 @@ std::vector<ViewSide> ViewOf(const TensorMap& map) {
     if (d != map.banded_rows) units(d, 1);
   }
   const int64_t width = map.box.back();
-  units(map.banded_rows, kBandRows);
+  units(map.banded_rows, layout::kAtomRows);
   units(last, width);
-  add(map.banded_rows, 1, kBandRows, true);
+  add(map.banded_rows, 1, layout::kAtomRows, true);
   add(last, 1, width, true);
   return sides;
 }

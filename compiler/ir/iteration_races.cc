@@ -208,7 +208,7 @@ class Meetings {
     while (!extents->empty() && count() > room) {
       int64_t& largest = *std::max_element(extents->begin(), extents->end());
       if (largest < 2) return;
-      largest = (largest + 1) / 2;
+      largest = largest / 2 + largest % 2;
     }
   }
 

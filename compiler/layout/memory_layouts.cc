@@ -163,8 +163,8 @@ int64_t TmemColumns(const Layout& layout, int element_bits) {
 
 absl::StatusOr<Layout> MmaAtomLayout(int element_bits, SwizzleMode mode) {
   KILN_ASSIGN_OR_RETURN(const SwizzleLayout swizzle, SwizzleFor(element_bits, mode));
-  const int64_t row = int64_t{8} * RowBytes(mode) / element_bits;
-  return Layout::FromIters({{8, row, Axis::kM}, {row, 1, Axis::kM}}, {}, {}, {swizzle});
+  const int64_t row = kAtomRows * RowBytes(mode) / element_bits;
+  return Layout::FromIters({{kAtomRows, row, Axis::kM}, {row, 1, Axis::kM}}, {}, {}, {swizzle});
 }
 
 absl::StatusOr<Layout> MmaSharedLayout(int element_bits, SwizzleMode mode,
@@ -172,7 +172,7 @@ absl::StatusOr<Layout> MmaSharedLayout(int element_bits, SwizzleMode mode,
   KILN_ASSIGN_OR_RETURN(const Layout atom, MmaAtomLayout(element_bits, mode));
   if (shape.size() < 2) return BadArgument("a shared mma layout has at least two dimensions");
   std::vector<int64_t> atom_shape(shape.size(), 1);
-  atom_shape[shape.size() - 2] = 8;
+  atom_shape[shape.size() - 2] = kAtomRows;
   atom_shape[shape.size() - 1] = atom.shard()[1].extent;
   std::vector<Iter> outer(shape.size());
   std::vector<int64_t> counts;

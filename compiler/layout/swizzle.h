@@ -51,6 +51,7 @@ enum class SwizzleMode : uint8_t { kNone, k32B, k64B, k128B };
 
 // Bytes of an atom row: 16, 32, 64, 128.
 int RowBytes(SwizzleMode mode);
+inline constexpr int64_t kAtomRows = 8;  // in every mode
 
 // "none", "32B", "64B" or "128B".
 absl::StatusOr<SwizzleMode> ParseSwizzleMode(absl::string_view text);

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/instruct.h"
 #include "compiler/ir/printer.h"
+#include "compiler/layout/swizzle.h"
 #include "compiler/layout/text.h"
 #include "compiler/passes/build.h"
 #include "compiler/passes/memory_access.h"
@@ -22,7 +23,6 @@ using ir::Expr;
 using ir::Stmt;
 
 constexpr absl::string_view kPanels = "panels:";
-constexpr int64_t kAtomRows = 8;      // of a swizzle
 constexpr int kSwizzledAlign = 1024;  // bytes: a swizzle is of addresses (PTX 5.5.7)
 
 class Apply : public FactsMutator {
@@ -126,10 +126,10 @@ class Apply : public FactsMutator {
   // The panels of a tile of which all of eight rows lie together; 0 where each panel does.
   int64_t BandsOf(const ir::Buffer& tile, int64_t width, int64_t height) {
     const auto columns = ir::ConstInt(tile->shape.back());
-    if (!columns || *columns <= width || height <= kAtomRows) return 0;
+    if (!columns || *columns <= width || height <= layout::kAtomRows) return 0;
     const layout::Layout& lies = PlacedOf(tile).layout;
     const int64_t apart = lies.Base(width)[layout::Axis::kM] - lies.Base(0)[layout::Axis::kM];
-    return apart == kAtomRows * width ? *columns / width : 0;
+    return apart == layout::kAtomRows * width ? *columns / width : 0;
   }
 
   // Operand `i` of a product: from the atom that it begins in to its last row of the last panel,
@@ -150,7 +150,7 @@ class Apply : public FactsMutator {
       first[d] = facts_.Simplify(first[d] - ir::MakeConst(*over, first[d].dtype()));
       return *over;
     };
-    const int64_t rows = back("row", rank - 2, kAtomRows);
+    const int64_t rows = back("row", rank - 2, layout::kAtomRows);
     const int64_t columns = back("column", rank - 1, width);
     const Expr last_row = r.ranges[rank - 2].extent + ir::MakeInt(rows);
     const Expr panels =
@@ -158,9 +158,9 @@ class Apply : public FactsMutator {
     // Rows of panels up to its last one, wherever they are.
     const Expr before_last =
         bands == 0 ? (panels - ir::MakeInt(1)) * ir::MakeInt(height) + last_row
-                   : (ir::CeilDiv(last_row, ir::MakeInt(kAtomRows)) - ir::MakeInt(1)) *
-                             ir::MakeInt(kAtomRows * bands) +
-                         panels * ir::MakeInt(kAtomRows);
+                   : (ir::CeilDiv(last_row, ir::MakeInt(layout::kAtomRows)) - ir::MakeInt(1)) *
+                             ir::MakeInt(layout::kAtomRows * bands) +
+                         panels * ir::MakeInt(layout::kAtomRows);
     const Expr elements = before_last * ir::MakeInt(width);
     return Run(r.buffer, first, facts_.Simplify(elements));
   }

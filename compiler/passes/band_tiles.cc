@@ -22,8 +22,12 @@ namespace {
 
 using ir::Stmt;
 
-constexpr int64_t kBandRows = 8;
 constexpr size_t kMostRank = 3;  // of a tensor: two dimensions become four, and maps have five
+
+// By which wgmma reads a tile.
+layout::SwizzleMode ModeOf(const ir::BufferNode& tile) {
+  return layout::WidestMode(tile.dtype.bits, ir::ConstInt(tile.shape.back()).value_or(0));
+}
 
 // The layout in bands of a tile that lies as wgmma reads it, panel by panel; empty where its rows
 // fill one panel, or it lies otherwise.
@@ -35,7 +39,7 @@ std::string InBands(const ir::BufferNode& tile) {
     shape.push_back(*n);
   }
   const int bits = tile.dtype.bits;
-  const layout::SwizzleMode mode = layout::WidestMode(bits, shape.back());
+  const layout::SwizzleMode mode = ModeOf(tile);
   if (mode == layout::SwizzleMode::kNone || shape.back() * bits / 8 <= layout::RowBytes(mode)) {
     return "";
   }
@@ -119,17 +123,17 @@ class Find : public ir::Mutator {
     for (const ir::Expr& side : tensor->shape) {
       if (ir::ConstInt(side).value_or(0) <= 0) return false;
     }
-    const auto columns = ir::ConstInt(tile.buffer->shape.back());
     const int64_t blocks = std::max<int64_t>(1, ir::NoteOf(load, "cluster"));
-    const layout::SwizzleMode mode = layout::WidestMode(tensor->dtype.bits, columns.value_or(0));
+    const layout::SwizzleMode mode = ModeOf(*tile.buffer);
     const int64_t width = layout::RowBytes(mode) * 8 / tensor->dtype.bits;
     const auto whole = [&](size_t d, int64_t of) {
       const auto extent = ir::ConstInt(box.ranges[d].extent);
       return extent && *extent % of == 0 && *ir::ConstInt(tensor->shape[d]) % of == 0 &&
              ResidueOf(box.ranges[d].min, of, names_) == 0;
     };
-    return mode != layout::SwizzleMode::kNone && whole(last, width) && whole(row, kBandRows) &&
-           *ir::ConstInt(box.ranges[row].extent) % (kBandRows * blocks) == 0;
+    return mode != layout::SwizzleMode::kNone && whole(last, width) &&
+           whole(row, layout::kAtomRows) &&
+           *ir::ConstInt(box.ranges[row].extent) % (layout::kAtomRows * blocks) == 0;
   }
 
   const ir::Facts names_;

@@ -25,8 +25,6 @@ namespace {
 using ir::Expr;
 using ir::Stmt;
 
-constexpr int64_t kAtomRows = 8;  // of a swizzle
-
 // Tiles that descriptors name, or parts of such: of shared memory, rows that fill a swizzle. What
 // lies in a fragment goes to such a tile (passes/stage_operands).
 bool IsInTile(const ir::Region& r) {
@@ -37,7 +35,7 @@ bool IsInTile(const ir::Region& r) {
     return ir::ConstInt(there ? r.buffer->shape[d] : r.ranges[d].extent);
   };
   const auto rows = extent(rank - 2), columns = extent(rank - 1);
-  return rows && columns && *rows % kAtomRows == 0 &&
+  return rows && columns && *rows % layout::kAtomRows == 0 &&
          layout::WidestMode(r.buffer->dtype.bits, *columns) != layout::SwizzleMode::kNone;
 }
 

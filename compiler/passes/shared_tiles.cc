@@ -8,6 +8,7 @@
 #include "compiler/ir/printer.h"
 #include "compiler/ir/shape.h"
 #include "compiler/ir/visit.h"
+#include "compiler/layout/swizzle.h"
 #include "compiler/layout/text.h"
 
 namespace kiln::passes {
@@ -16,7 +17,6 @@ namespace {
 using ir::Stmt;
 
 constexpr int64_t kWarp = 32;
-constexpr int64_t kAtomRows = 8;
 constexpr int64_t kLeastSwizzle = 32, kMostSwizzle = 128;  // bytes
 constexpr char kAnnotated[] = "as it is annotated";
 
@@ -49,7 +49,7 @@ std::optional<target::TilePart> PartOf(const ir::Region& region, const ir::Facts
   target::TilePart part;
   part.rows = ir::ConstInt(shape[rank - 2]).value_or(1);
   part.columns = ir::ConstInt(shape[rank - 1]).value_or(1);
-  part.row = ResidueOf(rows.min, kAtomRows, facts);
+  part.row = ResidueOf(rows.min, layout::kAtomRows, facts);
   for (part.known = kMostSwizzle; part.known >= kLeastSwizzle; part.known /= 2) {
     const auto column = ResidueOf(columns.min, part.known / region.buffer->dtype.bytes(), facts);
     part.column = column.value_or(0);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "compiler/layout/swizzle.h"
 
 namespace kiln::target {
 namespace {
@@ -13,7 +14,6 @@ constexpr int64_t kAtomColumns = 8, kGroupRows = 64;
 constexpr int kGroupWarps = 4;
 constexpr int64_t kWidest = 256;                           // columns of a wgmma
 constexpr int64_t kLeastSwizzle = 32, kMostSwizzle = 128;  // bytes of a row of a tile
-constexpr int64_t kAtomRows = 8;                           // of a swizzle
 constexpr int64_t kStepBytes = 32;     // along k, of an instruction that descriptors tell its tiles
 constexpr int64_t kChunkBytes = 16;    // of a row that ldmatrix reads
 constexpr int64_t kLeastColumns = 32;  // of tensor memory
@@ -67,7 +67,7 @@ int64_t SwizzleOf(absl::string_view unit, const SharedOperand& x) {
   if (!part.row || part.known < kLeastSwizzle) return 0;
   if (ReadsMatrices(unit))
     return begin % kChunkBytes == 0 && row % kChunkBytes == 0 ? part.known : 0;
-  if (*part.row != 0 || part.rows % kAtomRows != 0) return 0;
+  if (*part.row != 0 || part.rows % layout::kAtomRows != 0) return 0;
   if (x.along_k && begin % kStepBytes != 0) return 0;
   for (int64_t swizzle = part.known; swizzle >= kLeastSwizzle; swizzle /= 2) {
     const bool whole = begin % swizzle == 0 && x.extent * x.bytes % swizzle == 0;

@@ -7,7 +7,6 @@
 namespace kiln::target {
 namespace {
 
-constexpr int64_t kAtomRows = 8;   // of a swizzle: shares of a tile are whole ones
 constexpr int64_t kMostSums = 96;  // of a thread among kMostConsumers: 128 registers at launch
 constexpr int64_t kBarrierBytes = 1024;  // all that a block has take less
 
@@ -51,7 +50,8 @@ bool IsFetched(const TileFetch& f) {
 }
 
 bool IsShared(const TileFetch& f) {
-  return f.rows % (kAtomRows * kClusterBlocks) == 0 && !f.patch && f.same_across;
+  // Shares of a tile are whole atoms of a swizzle.
+  return f.rows % (layout::kAtomRows * kClusterBlocks) == 0 && !f.patch && f.same_across;
 }
 
 WarpPlan PlanWarps(const Arch& arch, const WarpQuery& q) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "coordinator/core/core_impl.h"
 #include "proto/conditions.h"
 
@@ -16,6 +17,7 @@ constexpr double kMaxBackoffSeconds = 10;
 // A worker that tells nothing of a task this much longer than it may take has lost it.
 constexpr double kHardFactor = 2, kHardSeconds = 60;
 constexpr char kLostInputs[] = "lost inputs";
+constexpr double kFarTimes = 1.25;  // of two medians of the same code, one of which is off
 
 const char* KindName(v1::TaskKind kind) {
   switch (kind) {
@@ -45,6 +47,16 @@ const char* KindName(v1::TaskKind kind) {
 bool ValidTiming(const v1::Measurement& measurement) {
   return std::isfinite(measurement.median_ns()) && measurement.median_ns() > 0 &&
          !measurement.samples_ns().empty();
+}
+
+// Times of a config by itself that the finals do not bear out: whoever looks at it is told.
+void NoteFarTimes(double finals_ns, v1::Measurement* again) {
+  const double times = again->median_ns() / finals_ns;
+  if (times < kFarTimes && times > 1 / kFarTimes) return;
+  std::string* const conditions = again->mutable_conditions();
+  absl::StrAppend(conditions, conditions->empty() ? "" : "; ", kDisturbed,
+                  absl::StrFormat("the finals said %.4g us of the same code, %.2f times as long",
+                                  finals_ns * 1e-3, 1 / times));
 }
 
 v1::Failure MakeFailure(v1::Failure::Stage stage, std::string message, std::string worker) {
@@ -506,6 +518,7 @@ void Core::Impl::TakeFinalsResult(Task* task, const Worker& worker, v1::TaskResu
       v1::Measurement& again = fresh[found->second] = std::move(*r.mutable_fresh());
       again.set_config(cand.config());
       again.set_round("fresh");
+      NoteFarTimes(measured.back().second.median_ns(), &again);
     }
   }
   const std::vector<int> finalists(task->row.ordinals().begin(), task->row.ordinals().end());

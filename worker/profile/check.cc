@@ -17,6 +17,7 @@
 #include "worker/profile/peer.h"
 #include "worker/profile/projection.h"
 #include "worker/profile/sample_places.h"
+#include "worker/profile/tolerance.h"
 
 namespace kiln::worker {
 namespace {
@@ -71,34 +72,7 @@ double ErrorShare(const Tolerance& tolerance, double got, double expected) {
   return allowed > 0 && std::isfinite(got) ? std::abs(got - expected) / allowed : 0;
 }
 
-// Of sums in a coarse type, as a part of what is summed; 0 of others.
-double ErrorOf(const ManifestSums& sums, int64_t length) {
-  if (!sums.type.has_value()) return 0;
-  const int64_t roundings = std::max<int64_t>(sums.roundings > 0 ? sums.roundings : length, 1);
-  return EpsilonOf(*sums.type) * std::sqrt(static_cast<double>(roundings));
-}
-
 }  // namespace
-
-Tolerance ToleranceFor(const TensorShape& output, const BoundManifest& manifest,
-                       const v1::CheckPolicy& policy, double scale) {
-  Tolerance tolerance;
-  if (output.type.is_float()) {
-    double coarsest = 0;
-    for (const TensorShape& tensor : manifest.tensors) {
-      coarsest = std::max(coarsest, EpsilonOf(tensor.type));
-    }
-    double accumulator = output.type == kFloat64 ? EpsilonOf(kFloat64) : EpsilonOf(kFloat32);
-    const auto length = static_cast<double>(std::max<int64_t>(manifest.reduction_length, 1));
-    const double sums = std::max(4 * accumulator * std::sqrt(length),
-                                 ErrorOf(output.sums, manifest.reduction_length));
-    tolerance.rtol = 4 * EpsilonOf(output.type) + 2 * coarsest;
-    tolerance.atol = scale * (sums + coarsest);
-  }
-  if (policy.rtol() > 0) tolerance.rtol = policy.rtol();
-  if (policy.atol() > 0) tolerance.atol = policy.atol();
-  return tolerance;
-}
 
 // What is known of one seed.
 struct Checker::Truth {
@@ -133,6 +107,7 @@ struct Checker::Run {
   std::map<int, uint64_t> digests;  // of the outputs, by tensor
   std::map<int, Bytes> outputs;     // read when they are looked at
   std::map<int, std::vector<int64_t>> unwritten;
+  std::map<std::string, std::string> left;      // output -> how much of it the reference leaves too
   std::map<int, Peer::Comparison> comparisons;  // of all elements with the peer's
   std::set<int> has_numbers;                    // outputs without NaN
   std::vector<std::string> convicted;
@@ -228,6 +203,10 @@ std::string Checker::Sampled(const Run& run) {
   }
   if (run.projected > 0) {
     absl::StrAppend(&text, ", all ", run.projected, " elements in ", run.projection);
+  }
+  for (const auto& [output, elements] : run.left) {
+    absl::StrAppend(&text, ", ", elements, " elements of '", output,
+                    "' never written: the kernel's own program leaves them");
   }
   return text;
 }
@@ -394,6 +373,9 @@ absl::Status Checker::FindUnwritten(int copy, int tensor, Run* run) {
                               " elements of '", shape.name, "' unwritten"),
                  absl::StrCat(shape.name, IndexText(shape.shape, unwritten[i]), " expected ",
                               expected.value, ", never written"));
+  }
+  if (!unwritten.empty()) {
+    run->left[shape.name] = absl::StrCat(unwritten.size(), " of ", shape.elements);
   }
   return absl::OkStatus();
 }

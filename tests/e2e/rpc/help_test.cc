@@ -100,6 +100,15 @@ TEST(Help, ChildrenSayThatTheyAreOfNoUseByHand) {
   }
 }
 
+// It would be tried for ever.
+TEST(Help, AWorkerRefusesWhatIsNoAddress) {
+  for (const char* address : {"foo", "foo:", "foo:0", "unix:relative.sock", ":7465"}) {
+    const Said refused = Call({"kiln-worker", "--coordinator", address});
+    EXPECT_EQ(refused.code, 2) << address;
+    EXPECT_THAT(refused.err, HasSubstr("write unix:/absolute/path or host:port")) << address;
+  }
+}
+
 // "| 3 | not found: ... |" of the document, "  3   not found: ..." of the help.
 TEST(Help, TunectlListsTheExitCodesOfItsDocument) {
   const std::string help = Call({"tunectl", "--help"}).out;

@@ -176,8 +176,6 @@ def in_cpython(text):
         raise KeyboardInterrupt  # which no handler of the program catches
 
     signal.signal(signal.SIGALRM, late)
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, before[1]))
     signal.setitimer(signal.ITIMER_REAL, LONGEST_RUN)
     try:
         scope = {}
@@ -187,15 +185,18 @@ def in_cpython(text):
         return None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def draw(rng):
     text = Program(rng).text()
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, before[1]))
     try:
         value = in_cpython(text)
     except KeyboardInterrupt:  # on the way out
         value = None
+    finally:  # here, where no alarm comes any more
+        resource.setrlimit(resource.RLIMIT_AS, before)
     return None if value is None else (text, "value " + value, text)
 
 

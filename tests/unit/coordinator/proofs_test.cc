@@ -1,4 +1,5 @@
-// Finalists at a shape that their tiles do not divide, and beside their plain code, turn by turn.
+// Finalists at a shape that their tiles do not divide, beside their plain code, and by themselves,
+// turn by turn.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +8,7 @@
 #include <functional>
 #include <map>
 
+#include "proto/conditions.h"
 #include "tests/unit/coordinator/core_rig.h"
 
 namespace kiln::testing {
@@ -276,6 +278,36 @@ TEST(Plain, IsNotMadeWhereAllElementsWereLookedAt) {
   });
   EXPECT_EQ(swept.seen.count(v1::TASK_COMPILE_PLAIN), 0u);
   EXPECT_EQ(swept.seen.count(v1::TASK_CHECK_PLAIN), 0u);
+}
+
+// The stored time is that of the config by itself: where it is far from the finals', one is off.
+TEST(Fresh, AWinnersTimeFarFromTheFinalsIsSaidToBe) {
+  for (const double factor : {1.1, 1.6, 0.5}) {
+    CoreRig rig;
+    const uint64_t worker = rig.Attach("w", 2, 1);
+    const auto sweep = rig.Submit(FakeSpec());
+    for (std::vector<v1::Task> tasks = rig.Take(worker); !tasks.empty(); tasks = rig.Take(worker)) {
+      for (const v1::Task& task : tasks) {
+        v1::TaskResult result = rig.Run(task);
+        for (v1::CandidateResult& r : *result.mutable_candidates()) {
+          if (!r.has_fresh()) continue;
+          r.mutable_fresh()->set_median_ns(factor * r.measurement().median_ns());
+        }
+        rig.Say(worker, result);
+      }
+    }
+    const auto stored = rig.Submit(FakeSpec());
+    ASSERT_TRUE(stored.ok() && stored->answered()) << factor;
+    const std::vector<std::string> told = Disturbances(stored->winner().measurement().conditions());
+    if (factor == 1.1) {
+      EXPECT_TRUE(told.empty()) << told.front();
+      continue;
+    }
+    ASSERT_EQ(told.size(), 1u) << factor;
+    EXPECT_NE(told[0].find(factor > 1 ? "0.62 times as long" : "2.00 times as long"),
+              std::string::npos)
+        << told[0];
+  }
 }
 
 }  // namespace

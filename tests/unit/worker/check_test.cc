@@ -13,6 +13,7 @@
 #include "tests/unit/worker/check_fixture.h"
 #include "tests/util/dense_tensor.h"
 #include "worker/profile/sample_places.h"
+#include "worker/profile/tolerance.h"
 
 namespace kiln::worker {
 namespace {
@@ -180,6 +181,49 @@ TEST_P(CheckTest, TheDefaultsSayWhatTheKernelMeansWhicheverConfigComesFirst) {
 TEST_P(CheckTest, UnwrittenElementsFail) {
   ExpectFails(AffineBody(type_, kElements - 1), "1 of 2000 elements", "never written");
   ExpectFails(AffineBody(type_, 0), "2000 of 2000 elements", "never written");
+}
+
+// Writes the first half alone.
+class HalfReference : public Reference {
+ public:
+  explicit HalfReference(std::unique_ptr<Reference> plain) : plain_(std::move(plain)) {}
+  absl::StatusOr<std::vector<ReferenceValue>> Evaluate(
+      uint64_t seed, int tensor, const std::vector<int64_t>& elements) override {
+    auto values = plain_->Evaluate(seed, tensor, elements);
+    for (size_t i = 0; i < elements.size(); ++i) {
+      if (elements[i] >= kElements / 2) (*values)[i].written = false;
+    }
+    return values;
+  }
+
+ private:
+  const std::unique_ptr<Reference> plain_;
+};
+
+// Right, but seldom what the author wants: whoever looks at the winner is told, also of one with
+// the very bytes of another.
+TEST_P(CheckTest, WhatTheProgramItselfLeavesUnwrittenPassesAndIsSaid) {
+  ASSERT_TRUE(Check("whole=1", Honest())->passed);  // loads a kernel, and nothing is said of it
+  EXPECT_EQ(Check("whole=2", Honest())->summary.find("never written"), std::string::npos);
+  checker_ = std::make_unique<Checker>(&device_, tensors_.get(), policy_, 1 << 20, [] {});
+  for (const char* config : {"half=1", "half=2"}) {
+    device_.Define("affine", {AffineBody(type_, kElements / 2)});
+    v1::ArtifactBundle bundle;
+    bundle.set_name("affine");
+    kernel_ = *device_.Load(bundle, 0);
+    Checker::Candidate half = Candidate(config);
+    half.make_reference =
+        [plain = half.make_reference]() -> absl::StatusOr<std::unique_ptr<Reference>> {
+      return std::make_unique<HalfReference>(*plain());
+    };
+    const absl::StatusOr<CheckReport> report = checker_->Check(half);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_TRUE(report->passed) << report->failure.DebugString();
+    EXPECT_NE(report->summary.find("1000 of 2000 elements of 'C' never written: the kernel's own "
+                                   "program leaves them"),
+              std::string::npos)
+        << report->summary;
+  }
 }
 
 TEST_P(CheckTest, StaleRightNumbersDoNotHideAMissingWrite) {

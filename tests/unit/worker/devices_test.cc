@@ -75,5 +75,13 @@ TEST_F(DevicesTest, NamedGpusMustBeThereAndNamedOnce) {
   EXPECT_FALSE(ChooseDevices("gpu", "/nonexistent/runner").ok());
 }
 
+TEST_F(DevicesTest, WhatCanBeNoGpuIsNotBlamedOnTheDriver) {
+  for (const char* wanted : {"gup", "gpu0,gup", "gpux", "gpu0,", "0", "GPU0", "cpu,gpu0"}) {
+    const absl::Status status = ChooseDevices(wanted, "/nonexistent/runner").status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << wanted;
+    EXPECT_THAT(status.message(), HasSubstr("is no device: write auto, cpu, gpu")) << wanted;
+  }
+}
+
 }  // namespace
 }  // namespace kiln::worker

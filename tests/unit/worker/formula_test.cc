@@ -19,6 +19,7 @@
 #include "worker/profile/fake_device.h"
 #include "worker/profile/projection.h"
 #include "worker/profile/tensors.h"
+#include "worker/profile/tolerance.h"
 
 namespace kiln::worker {
 namespace {
@@ -210,7 +211,10 @@ TEST(FormulaTest, ProjectionsOfVectorsTakeLittleMemory) {
     ASSERT_NE(formula, nullptr);
     const int64_t before = (TakePeakMemory(), TakePeakMemory());
     const std::vector<double> sums = formula->Project(9, {0.75}, 1);
-    EXPECT_LT(TakePeakMemory() - before, 28 << 20) << c.batch;
+    [[maybe_unused]] const int64_t taken = TakePeakMemory() - before;
+#ifndef KILN_SANITIZER  // which keeps what is freed
+    EXPECT_LT(taken, 28 << 20) << c.batch;
+#endif
     ASSERT_EQ(static_cast<int64_t>(sums.size()), std::max<int64_t>(c.batch, 1));
     for (size_t plane = 0; plane < sums.size(); ++plane) {
       EXPECT_EQ(sums[plane], 0.75 * formula->At(9, {static_cast<int64_t>(plane)}).front()) << plane;
