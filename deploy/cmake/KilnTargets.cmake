@@ -79,3 +79,15 @@ function(kiln_test name)
     set_tests_properties(${name} PROPERTIES ENVIRONMENT "${options}")
   endif()
 endfunction()
+
+# kiln_script_test(NAME SCRIPT file.py LABELS ... TIMEOUT s [ARGS ...] [PROPERTIES ...])
+# A test in Python of this folder, which runs programs of ours.
+function(kiln_script_test name)
+  cmake_parse_arguments(ARG "" "SCRIPT;TIMEOUT" "ARGS;LABELS;PROPERTIES" ${ARGN})
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  add_test(NAME ${name}
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_SCRIPT} ${ARG_ARGS}
+    WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+    ${ARG_PROPERTIES} ENVIRONMENT "${KILN_SANITIZER_OPTIONS}")
+endfunction()

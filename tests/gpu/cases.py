@@ -484,8 +484,8 @@ def timed():
                              options={"kiln.cluster": 1, "kiln.bands": 0}))
         cases += timed_few(shape, M, N, K)
         if M == 1:  # one row needs no tensor core
-            for block_N, block_K, threads in ((2, 4096, 512), (1, 4096, 256), (1, 2048, 128),
-                                              (4, 2048, 512)):
+            for block_N, block_K, threads in ((1, 4096, 512), (2, 4096, 512), (1, 4096, 256),
+                                              (1, 2048, 128), (4, 2048, 512)):
                 cases.append(one_row(f"{shape}/gemv_{block_N}x{block_K}_{threads}", N, K,
                                      block_N=block_N, block_K=block_K, threads=threads))
         cases += timed_few_shared(shape, M, N, K)
