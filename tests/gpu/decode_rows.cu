@@ -178,19 +178,21 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
 }
 
-// 16 KB a block, in order.
-__global__ void Read(const uint4* b, unsigned* sink) {
+// In order, kThreads * kLoads * 16 bytes a block. What an SM has on its way at once is that times
+// the blocks that it holds (2,048 threads): the less of memory all of them read at, the faster.
+template <int kThreads, int kLoads>
+__global__ void __launch_bounds__(kThreads) Read(const uint4* b, unsigned* sink) {
   const uint64_t policy = EvictFirst();
-  const uint4* own = b + static_cast<size_t>(blockIdx.x) * 1024 + threadIdx.x;
-  uint4 v[4];
+  const uint4* own = b + static_cast<size_t>(blockIdx.x) * kThreads * kLoads + threadIdx.x;
+  uint4 v[kLoads];
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < kLoads; ++i) {
     asm volatile("ld.global.nc.L1::no_allocate.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
                  : "=r"(v[i].x), "=r"(v[i].y), "=r"(v[i].z), "=r"(v[i].w)
-                 : "l"(own + 256 * i), "l"(policy));
+                 : "l"(own + kThreads * i), "l"(policy));
   }
   unsigned all = 0;
-  for (int i = 0; i < 4; ++i) all ^= v[i].x ^ v[i].y ^ v[i].z ^ v[i].w;
+  for (int i = 0; i < kLoads; ++i) all ^= v[i].x ^ v[i].y ^ v[i].z ^ v[i].w;
   if (all == 0x12345678) *sink = all;  // so that nothing is left out
 }
 
@@ -276,9 +278,16 @@ extern "C" int product(const void* a, const void* b, void* c, int n, int blocks,
                             cluster, launch);
 }
 
-extern "C" int read(const void* b, void* sink, int n, void* stream) {
-  Read<<<n / 2, 256, 0, static_cast<cudaStream_t>(stream)>>>(static_cast<const uint4*>(b),
-                                                             static_cast<unsigned*>(sink));
+// `front`: what an SM reads at once: 128 KB in blocks of 16 KB, or 32 KB in blocks of 8 KB.
+extern "C" int read(const void* b, void* sink, int n, int front, void* stream) {
+  const auto* from = static_cast<const uint4*>(b);
+  auto* to = static_cast<unsigned*>(sink);
+  auto* on = static_cast<cudaStream_t>(stream);
+  if (front == 128) {
+    Read<256, 4><<<n / 2, 256, 0, on>>>(from, to);
+  } else {
+    Read<512, 1><<<n, 512, 0, on>>>(from, to);
+  }
   return cudaGetLastError();
 }
 

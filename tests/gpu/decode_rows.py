@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times decode_rows.cu on a Hopper GPU: a product of 16 rows by hand, and kernels that only read the
-weights (and of them one that reads as a product of 64 rows does), beside cuBLAS, each with the second
-cache overwritten before. Needs nvcc and PyTorch.
+weights (in order, with more or less of them on their way at once, and as a product of 64 rows does),
+beside cuBLAS, each with the second cache overwritten before. Needs nvcc and PyTorch.
 
     tests/gpu/decode_rows.py"""
 import ctypes
@@ -55,7 +55,8 @@ def main():
     product_64 = torch.empty(ROWS_OF_TILES, N, device="cuda", dtype=torch.bfloat16)
     cases = {"cublas": lambda: torch.matmul(a, b.t(), out=c),
              "cublas, M = 64": lambda: torch.matmul(rows, b.t(), out=product_64),
-             "reading B": lambda: checked(lib.read(pb, pc, N, stream)),
+             "reading B": lambda: checked(lib.read(pb, pc, N, 128, stream)),
+             "reading B, a narrow front": lambda: checked(lib.read(pb, pc, N, 32, stream)),
              "reading, tiles of M = 64": lambda: in_tiles(0),
              "the same, held": lambda: in_tiles(HOLD)}
     for cluster, blocks in LAUNCHES:
