@@ -110,12 +110,11 @@ absl::Status YamlReader::Error(const YAML::Node& node, std::string message, std:
 absl::Status YamlReader::CheckSize(const YAML::Node& node, int depth, int64_t* budget) const {
   if (--*budget < 0) {
     return Error(node, absl::StrCat("the file has more than ", kMaxNodes, " values"),
-                 "split it into several files; aliases count every time they are used",
-                 absl::StatusCode::kResourceExhausted);
+                 "split it into several files; aliases count every time they are used");
   }
   if (depth > kMaxDepth) {
     return Error(node, absl::StrCat("more than ", kMaxDepth, " levels of nesting"),
-                 "a sweep file needs four", absl::StatusCode::kResourceExhausted);
+                 "a sweep file needs four");
   }
   if (node.IsSequence()) {
     for (const auto& item : node) KILN_RETURN_IF_ERROR(CheckSize(item, depth + 1, budget));
@@ -130,7 +129,7 @@ absl::Status YamlReader::CheckSize(const YAML::Node& node, int depth, int64_t* b
 
 absl::StatusOr<YAML::Node> YamlReader::Load() const {
   if (file_->text.size() > kMaxFileBytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(
+    return absl::InvalidArgumentError(absl::StrCat(
         file_->path, ": ", file_->text.size(), " bytes; a sweep file has at most ", kMaxFileBytes));
   }
   const size_t nul = file_->text.find('\0');

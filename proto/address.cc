@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -26,16 +28,22 @@ absl::Status CheckAddress(absl::string_view address, bool allow_port_zero) {
   }
   const size_t colon = address.rfind(':');
   if (colon == absl::string_view::npos) return bad("there is no port");
-  const absl::string_view host = address.substr(0, colon);
+  const absl::string_view host = address.substr(0, colon), digits = address.substr(colon + 1);
   if (host.empty()) return bad("there is no host");
-  const bool bracketed = host.front() == '[' && host.back() == ']';
-  if (!bracketed && host.find(':') != absl::string_view::npos) {
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  const absl::string_view name = bracketed ? host.substr(1, host.size() - 2) : host;
+  // Of an IPv6 host the zone too, as in fe80::1%eth0.
+  const bool plain = absl::c_all_of(name, [&](char c) {
+    return absl::ascii_isalnum(c) || c == '.' || c == '-' || c == '_' ||
+           (bracketed && (c == ':' || c == '%'));
+  });
+  if (!plain && absl::c_all_of(name, [](char c) { return absl::ascii_isxdigit(c) || c == ':'; })) {
     return bad("an IPv6 host needs brackets");
   }
-  if (host.find('/') != absl::string_view::npos) return bad("the host is no host name");
+  if (!plain || name.front() == '-') return bad("the host is no host name");
   int32_t port = 0;
-  if (!absl::SimpleAtoi(address.substr(colon + 1), &port) || port < (allow_port_zero ? 0 : 1) ||
-      port > 65535) {
+  if (!absl::c_all_of(digits, absl::ascii_isdigit) || !absl::SimpleAtoi(digits, &port) ||
+      port < (allow_port_zero ? 0 : 1) || port > 65535) {
     return bad("the port is not a number from 1 to 65535");
   }
   return absl::OkStatus();

@@ -85,8 +85,9 @@ absl::StatusOr<Devices> Named(const std::string& wanted, const Found& found) {
 absl::Status CheckNames(const std::string& wanted) {
   for (const absl::string_view name : absl::StrSplit(wanted, ',')) {
     if (NamesGpu(name)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'", wanted, "' is no device: write auto, cpu, gpu (all GPUs), or some, as in gpu0,gpu2"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", name, "' of '", wanted,
+                     "' is no GPU: write auto, cpu, gpu (all GPUs), or some, as in gpu0,gpu2"));
   }
   return absl::OkStatus();
 }

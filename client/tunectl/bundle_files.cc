@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +16,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/tunectl/format.h"
 #include "client/tunectl/json.h"
 #include "compiler/base/digest.h"
 #include "compiler/base/status.h"
@@ -25,6 +27,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr int kMostTries = 5;  // to make a folder that others remove meanwhile
+
 // What is left of a download that broke off keeps its folder.
 void RemoveEmpty(const std::vector<fs::path>& folders) {
   std::error_code ignored;
@@ -34,20 +38,26 @@ void RemoveEmpty(const std::vector<fs::path>& folders) {
 }
 
 // Makes the folder, and those around it; the ones that it made, the outermost first. None of them
-// is left where it fails.
+// is left where it fails. Another process may remove an empty one that both are about to use.
 absl::StatusOr<std::vector<fs::path>> MakeFolder(const std::string& directory) {
   std::vector<fs::path> made;
-  fs::path path;
   std::error_code error, ignored;
-  for (const fs::path& part : fs::path(directory)) {
-    path /= part;
-    if (fs::create_directory(path, error)) made.push_back(path);
-    if (error) break;
+  fs::path path;
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    path.clear();
+    for (const fs::path& part : fs::path(directory)) {
+      path /= part;
+      if (fs::create_directory(path, error)) made.push_back(path);
+      if (error) break;
+    }
+    if (!error || fs::is_directory(directory, ignored)) return made;
+    if (error != std::errc::no_such_file_or_directory) break;
   }
-  if (!error || fs::is_directory(directory, ignored)) return made;
   RemoveEmpty(made);
+  const bool in_the_way = fs::exists(path, ignored) && !fs::is_directory(path, ignored);
   return absl::FailedPreconditionError(
-      absl::StrCat("cannot create the folder ", directory, ": ", error.message()));
+      absl::StrCat("cannot create the folder ", directory, ": ", path.string(),
+                   in_the_way ? " is no folder" : absl::StrCat(": ", error.message())));
 }
 
 absl::Status WriteWhole(const fs::path& path, const std::string& bytes) {
@@ -224,13 +234,33 @@ absl::StatusOr<FetchedFiles> FetchAllConfigs(client::Client* client, const std::
 }
 
 absl::Status CheckFolder(const std::string& directory) {
-  KILN_ASSIGN_OR_RETURN(const std::vector<fs::path> made, MakeFolder(directory));
-  const bool writable = access(directory.c_str(), W_OK | X_OK) == 0;
-  const std::string why = writable ? "" : std::strerror(errno);
-  RemoveEmpty(made);
-  if (writable) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("cannot write to the folder ", directory, ": ", why));
+  fs::path there = fs::absolute(directory).lexically_normal();
+  std::error_code ignored;
+  while (!fs::exists(there, ignored) && !fs::is_symlink(there, ignored) &&
+         there != there.parent_path()) {
+    there = there.parent_path();
+  }
+  const auto bad = [&](const std::string& why) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot write to the folder ", directory, ": ", why));
+  };
+  if (!fs::is_directory(there, ignored)) return bad(absl::StrCat(there.string(), " is no folder"));
+  // What may be written to is not told by permissions alone: a folder of a name that nobody else
+  // has.
+  std::string probe = (there / ".kiln-XXXXXX").string();
+  const bool made = access(there.c_str(), R_OK) == 0 && mkdtemp(probe.data()) != nullptr;
+  if (!made) return bad(absl::StrCat(there.string(), ": ", std::strerror(errno)));
+  fs::remove(probe, ignored);
+  return absl::OkStatus();
+}
+
+std::string SweepFolder(const client::SweepSpec& spec, const std::string& sweep,
+                        const std::vector<client::SweepSpec>& all) {
+  const std::string folder = ConfigFolder(spec.name);
+  const auto same = std::count_if(all.begin(), all.end(), [&](const client::SweepSpec& other) {
+    return ConfigFolder(other.name) == folder;
+  });
+  return same < 2 ? folder : absl::StrCat(folder, "-", ShortSweep(sweep));
 }
 
 }  // namespace kiln::tunectl

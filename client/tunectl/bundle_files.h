@@ -35,9 +35,14 @@ absl::StatusOr<FetchedFiles> FetchFiles(client::Client* client, const client::Fe
                                         const FetchTarget& target,
                                         const client::CallOptions& options);
 
-// Whether a folder can be made or is there, and can be written to. Leaves none behind.
-// kFailedPrecondition.
+// Whether a folder is there and can be written to, or can be made. Leaves none
+// behind, and makes none that others might use too. kFailedPrecondition.
 absl::Status CheckFolder(const std::string& directory);
+
+// The folder in which what a sweep of several makes goes: its name, and where the name of another
+// of `all` makes the same folder, the first digits of the sweep behind it.
+std::string SweepFolder(const client::SweepSpec& spec, const std::string& sweep,
+                        const std::vector<client::SweepSpec>& all);
 
 // What fetches this very winner, though its sweep may have run again since.
 client::FetchRequest WinnerRequest(const client::Winner& winner);

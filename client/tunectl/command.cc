@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/match.h"
@@ -204,6 +205,26 @@ absl::Status ApplySettings(const std::vector<std::string>& settings, client::Swe
   return absl::OkStatus();
 }
 
+// A value for all of several sweeps that differ in it makes them the same one, under names that
+// lie.
+absl::Status CheckSettings(const std::vector<std::string>& settings,
+                           const std::vector<client::SweepSpec>& chosen) {
+  const auto value = [](const client::SweepSpec& spec, const std::string& name) {
+    const auto found = spec.arguments.find(name);
+    return found == spec.arguments.end() ? "" : found->second;
+  };
+  for (const std::string& setting : settings) {
+    const std::string name = setting.substr(0, setting.find('='));
+    for (const client::SweepSpec& spec : chosen) {
+      if (value(spec, name) == value(chosen[0], name)) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("--set ", setting, ": sweeps '", chosen[0].name, "' and '", spec.name,
+                       "' differ in ", name, ": choose one of them with --only"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<client::SweepSpec>> LoadSweeps(const SweepFlags& flags) {
@@ -217,9 +238,11 @@ absl::StatusOr<std::vector<client::SweepSpec>> LoadSweeps(const SweepFlags& flag
 absl::StatusOr<std::vector<client::SweepSpec>> ChooseSweeps(std::vector<client::SweepSpec> all,
                                                             const std::string& source,
                                                             const SweepFlags& flags) {
-  std::vector<client::SweepSpec> chosen;
-  for (client::SweepSpec spec : all) {
-    if (!Selected(spec, all, flags.only)) continue;
+  std::vector<client::SweepSpec> selected, chosen;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(selected),
+               [&](const auto& spec) { return Selected(spec, all, flags.only); });
+  KILN_RETURN_IF_ERROR(CheckSettings(flags.settings, selected));
+  for (client::SweepSpec& spec : selected) {
     KILN_RETURN_IF_ERROR(ApplySettings(flags.settings, &spec));
     if (flags.fresh) spec.fresh = true;
     if (spec.user.empty()) spec.user = flags.user;

@@ -84,7 +84,7 @@ int RunLookup(const Context& context, const LookupCommand& command) {
     } else if (command.fetch.directory_option->count() > 0) {
       FetchTarget target = command.fetch.Target();
       if (specs->size() > 1) {
-        target.directory = absl::StrCat(target.directory, "/", ConfigFolder(spec.name));
+        absl::StrAppend(&target.directory, "/", SweepFolder(spec, result->winner->sweep, *specs));
       }
       auto fetched =
           FetchFiles(client->get(), WinnerRequest(*result->winner), target, context.Options());

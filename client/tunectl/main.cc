@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/did_you_mean.h"
 #include "client/tunectl/command.h"
@@ -81,7 +83,12 @@ void AddGlobalFlags(CLI::App* app, Context* context) {
          "give up when an answer, or the end of one sweep, takes more seconds, and say how far "
          "it was (default: 60 for short answers, never for sweeps and downloads)")
       ->type_name("SECONDS")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::PositiveNumber)
+      ->check([](const std::string& seconds) {
+        double value = 0;
+        const bool finite = absl::SimpleAtod(seconds, &value) && std::isfinite(value);
+        return finite ? "" : "not a number of seconds";
+      });
   app->add_option("--reconnect", context->reconnect_seconds,
                   "how long a watch goes on trying when its coordinator is gone")
       ->type_name("SECONDS")

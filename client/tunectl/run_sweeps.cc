@@ -186,14 +186,19 @@ void CancelAll(client::Client* client, const std::vector<Outcome>& outcomes) {
   }
 }
 
-// Several sweeps into one folder: each gets a base name of its own.
-FetchTarget TargetFor(const FetchTarget& target, const std::vector<Outcome>& outcomes,
-                      size_t index) {
-  FetchTarget one = target;
-  if (outcomes.size() > 1) {
-    one.directory = absl::StrCat(target.directory, "/", ConfigFolder(outcomes[index].spec.name));
+// Several sweeps into one folder: each gets one of its own in it.
+FetchTarget TargetFor(const RunPlan& plan, const Outcome& outcome) {
+  FetchTarget one = *plan.fetch;
+  if (plan.specs.size() > 1) {
+    absl::StrAppend(&one.directory, "/",
+                    SweepFolder(outcome.spec, outcome.submitted.sweep, plan.specs));
   }
   return one;
+}
+
+bool IsGpuCodeAlone(const RunPlan& plan) {
+  return plan.fetch.has_value() &&
+         (plan.fetch->format == BundleFormat::kCubin || plan.fetch->format == BundleFormat::kPtx);
 }
 
 // What an interrupt means for a sweep.
@@ -240,7 +245,7 @@ int RunSweeps(const Context& context, client::Client* client, const RunPlan& pla
     if (plan.one_at_a_time) Submit(context, client, plan.no_worker_hint, &outcome);
     if (plan.watch) WatchOutcome(context, client, &outcome);
     if (plan.watch && plan.fetch.has_value()) {
-      FetchOutcome(context, client, TargetFor(*plan.fetch, outcomes, i), &outcome);
+      FetchOutcome(context, client, TargetFor(plan, outcome), &outcome);
     }
     if (!outcome.status.ok() && plan.why_failed) {
       if (absl::Status why = plan.why_failed(); !why.ok()) outcome.status = std::move(why);
@@ -262,19 +267,26 @@ int RunSweeps(const Context& context, client::Client* client, const RunPlan& pla
 }
 
 bool IsForCpu(const client::SweepSpec& spec) {
-  return spec.target == "cpu" || absl::StartsWith(spec.target, "x86-64");
+  return spec.target.empty() || spec.target == "cpu" || absl::StartsWith(spec.target, "x86-64");
 }
 
 absl::Status SetSweeps(std::vector<client::SweepSpec> specs, RunPlan* plan) {
   plan->specs = std::move(specs);
-  if (!plan->fetch.has_value()) return absl::OkStatus();
-  const BundleFormat format = plan->fetch->format;
-  if (format != BundleFormat::kCubin && format != BundleFormat::kPtx) return absl::OkStatus();
+  if (!IsGpuCodeAlone(*plan)) return absl::OkStatus();
   const auto cpu = std::find_if(plan->specs.begin(), plan->specs.end(), IsForCpu);
   if (cpu == plan->specs.end()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
-      "--format ", kBundleFormats[static_cast<size_t>(format)], " is a GPU's code alone, and '",
-      cpu->name, "' is for ", cpu->target, ": use so or obj"));
+      "--format ", kBundleFormats[static_cast<size_t>(plan->fetch->format)],
+      " is a GPU's code alone, and '", cpu->name, "' is for ", cpu->target, ": use so or obj"));
+}
+
+void LeaveOutUnfetchable(const RunPlan& plan, std::vector<client::SweepSpec>* specs) {
+  if (!IsGpuCodeAlone(plan)) return;
+  const size_t left = std::erase_if(*specs, IsForCpu);
+  if (left == 0) return;
+  std::fprintf(
+      stderr, "tunectl: %zu misses are for CPUs, and --format %s is a GPU's code alone: left out\n",
+      left, kBundleFormats[static_cast<size_t>(plan.fetch->format)].c_str());
 }
 
 absl::StatusOr<RunPlan> PlanRun(const SweepFlags& sweeps, const FetchFlags& fetch) {

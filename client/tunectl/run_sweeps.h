@@ -35,6 +35,10 @@ bool IsForCpu(const client::SweepSpec& spec);
 // GPU's code alone comes of a CPU's sweep.
 absl::Status SetSweeps(std::vector<client::SweepSpec> specs, RunPlan* plan);
 
+// Of misses, which nobody chose one by one: takes out those that SetSweeps would refuse, and says
+// so on standard error.
+void LeaveOutUnfetchable(const RunPlan& plan, std::vector<client::SweepSpec>* specs);
+
 // Prints what comes out (one JSON document with --json; progress always goes to stderr) and returns
 // the exit code: that of the first sweep that did not succeed, else 0.
 int RunSweeps(const Context& context, client::Client* client, const RunPlan& plan);

@@ -24,6 +24,7 @@ int RunSubmit(const Context& context, const SubmitFlags& flags) {
   if (flags.sweeps.from_misses) {
     auto specs = SweepsFromMisses(context, client->get(), flags.sweeps);
     if (!specs.ok()) return Fail(context, specs.status());
+    LeaveOutUnfetchable(*plan, &*specs);
     if (specs->empty()) return NoMisses(context);
     const absl::Status fetchable = SetSweeps(*std::move(specs), &*plan);
     if (!fetchable.ok()) return Fail(context, fetchable);

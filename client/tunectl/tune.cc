@@ -139,6 +139,7 @@ int RunTune(Context* context, const TuneFlags& flags) {
     auto specs = SweepsFromMisses(*context, client->get(), flags.sweeps);
     if (!specs.ok()) return Fail(*context, specs.status());
     LeaveOutGpus(&*specs);
+    LeaveOutUnfetchable(*plan, &*specs);
     if (specs->empty()) return NoMisses(*context);
     const absl::Status fetchable = SetSweeps(*std::move(specs), &*plan);
     if (!fetchable.ok()) return Fail(*context, fetchable);
@@ -158,7 +159,9 @@ int RunTune(Context* context, const TuneFlags& flags) {
       "this machine's own is not up yet; the first time, it measures the machine. Where nothing "
       "comes of it, 'tunectl tune' was perhaps asked for a device that is not here";
   plan->timeout_advice =
-      "; the sweep is kept in the store, and the same command takes it up where it stopped";
+      "; the sweep is kept in the store: the same command takes it up where it stopped, and any "
+      "other "
+      "tune of this store works on it too";
   plan->why_failed = [&death] { return death.Get(); };
   return RunSweeps(*context, client->get(), *plan);
 }

@@ -54,9 +54,10 @@ void NoteFarTimes(double finals_ns, v1::Measurement* again) {
   const double times = again->median_ns() / finals_ns;
   if (times < kFarTimes && times > 1 / kFarTimes) return;
   std::string* const conditions = again->mutable_conditions();
-  absl::StrAppend(conditions, conditions->empty() ? "" : "; ", kDisturbed,
-                  absl::StrFormat("the finals said %.4g us of the same code, %.2f times as long",
-                                  finals_ns * 1e-3, 1 / times));
+  absl::StrAppend(
+      conditions, conditions->empty() ? "" : "; ", kDisturbed,
+      absl::StrFormat("the finals said %.4g us of the same code, this is %.3g times as long",
+                      finals_ns * 1e-3, times));
 }
 
 v1::Failure MakeFailure(v1::Failure::Stage stage, std::string message, std::string worker) {

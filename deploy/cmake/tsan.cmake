@@ -6,5 +6,5 @@ set(CMAKE_BUILD_TYPE Sanitize CACHE STRING "")  # no flags but those below
 set(CMAKE_CXX_FLAGS "${flags}" CACHE STRING "")
 set(CMAKE_C_FLAGS "${flags}" CACHE STRING "")
 set(KILN_SANITIZER_SOURCE ${CMAKE_CURRENT_LIST_DIR}/../../tests/util/tsan_locks.cc CACHE FILEPATH "")  # in every program
-set(KILN_SANITIZER_OPTIONS "TSAN_OPTIONS=ignore_interceptors_accesses=1:suppressions=${CMAKE_CURRENT_LIST_DIR}/tsan.suppressions" CACHE STRING "")  # of the tests, see kiln_test
+set(KILN_SANITIZER_OPTIONS "TSAN_OPTIONS=ignore_interceptors_accesses=1:die_after_fork=0:suppressions=${CMAKE_CURRENT_LIST_DIR}/tsan.suppressions" CACHE STRING "")  # of the tests, see kiln_test
 set(KILN_TEST_OPTIONS -O1 CACHE STRING "")

@@ -107,7 +107,7 @@ struct Checker::Run {
   std::map<int, uint64_t> digests;  // of the outputs, by tensor
   std::map<int, Bytes> outputs;     // read when they are looked at
   std::map<int, std::vector<int64_t>> unwritten;
-  std::map<std::string, std::string> left;      // output -> how much of it the reference leaves too
+  std::map<std::string, std::string> left;      // output -> what of it the reference leaves too
   std::map<int, Peer::Comparison> comparisons;  // of all elements with the peer's
   std::set<int> has_numbers;                    // outputs without NaN
   std::vector<std::string> convicted;
@@ -178,7 +178,7 @@ absl::StatusOr<CheckReport> Checker::Check(const Candidate& candidate) {
   Recycle(&run);
   report.passed = true;
   report.convicted = std::move(run.convicted);
-  if (run.sampled > 0) proofs_[candidate.config] = Sampled(run);
+  if (run.sampled > 0 || !run.left.empty()) proofs_[candidate.config] = Sampled(run);
   report.summary = Summary(run, seeds);
   report.whole_output = report.convicted.empty() && run.proved == ElementsOfOutputs() * seeds;
   if (report.whole_output) whole_.insert(candidate.config);
@@ -204,10 +204,7 @@ std::string Checker::Sampled(const Run& run) {
   if (run.projected > 0) {
     absl::StrAppend(&text, ", all ", run.projected, " elements in ", run.projection);
   }
-  for (const auto& [output, elements] : run.left) {
-    absl::StrAppend(&text, ", ", elements, " elements of '", output,
-                    "' never written: the kernel's own program leaves them");
-  }
+  for (const auto& [output, left] : run.left) absl::StrAppend(&text, ", ", left);
   return text;
 }
 
@@ -365,17 +362,20 @@ absl::Status Checker::FindUnwritten(int copy, int tensor, Run* run) {
   std::vector<int64_t>& unwritten = run->unwritten[tensor];
   std::set_intersection(suspects.begin(), suspects.end(), again.begin(), again.end(),
                         std::back_inserter(unwritten));
-  size_t step = std::max<size_t>(1, unwritten.size() / kArbitrations);
-  for (size_t i = 0; i < unwritten.size(); i += step) {
-    KILN_ASSIGN_OR_RETURN(ReferenceValue expected, Ask(copy, tensor, unwritten[i], run));
+  const std::vector<int64_t> asked = FewOfRuns(unwritten, kArbitrations);
+  for (const int64_t element : asked) {
+    KILN_ASSIGN_OR_RETURN(ReferenceValue expected, Ask(copy, tensor, element, run));
     if (!expected.written) continue;
     return Wrong(absl::StrCat("the kernel leaves ", unwritten.size(), " of ", shape.elements,
                               " elements of '", shape.name, "' unwritten"),
-                 absl::StrCat(shape.name, IndexText(shape.shape, unwritten[i]), " expected ",
+                 absl::StrCat(shape.name, IndexText(shape.shape, element), " expected ",
                               expected.value, ", never written"));
   }
   if (!unwritten.empty()) {
-    run->left[shape.name] = absl::StrCat(unwritten.size(), " of ", shape.elements);
+    run->left[shape.name] =
+        absl::StrCat(unwritten.size(), " of ", shape.elements, " elements of '", shape.name,
+                     "' never written: nor does the kernel's own program write the ", asked.size(),
+                     " of them that were looked at");
   }
   return absl::OkStatus();
 }

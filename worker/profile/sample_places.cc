@@ -100,4 +100,24 @@ std::vector<int64_t> SpreadElements(const std::vector<int64_t>& shape, int sampl
   return picked;
 }
 
+std::vector<int64_t> FewOfRuns(const std::vector<int64_t>& elements, size_t most) {
+  std::vector<int64_t> few;
+  const size_t step = std::max<size_t>(1, elements.size() / most);
+  for (size_t i = 0; i < elements.size(); i += step) few.push_back(elements[i]);
+  std::vector<std::pair<int64_t, int64_t>> runs;  // length, first element
+  for (size_t i = 0; i < elements.size(); ++i) {
+    if (i == 0 || elements[i] != elements[i - 1] + 1) runs.emplace_back(0, elements[i]);
+    ++runs.back().first;
+  }
+  const auto shortest = static_cast<ptrdiff_t>(std::min(most, runs.size()));
+  std::partial_sort(runs.begin(), runs.begin() + shortest, runs.end());
+  for (auto run = runs.begin(); run != runs.begin() + shortest; ++run) {
+    few.push_back(run->second);
+    few.push_back(run->second + run->first - 1);
+  }
+  std::sort(few.begin(), few.end());
+  few.erase(std::unique(few.begin(), few.end()), few.end());
+  return few;
+}
+
 }  // namespace kiln::worker

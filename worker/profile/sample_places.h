@@ -18,6 +18,11 @@ std::vector<std::vector<int64_t>> SampleClusters(const std::vector<int64_t>& sha
 // one in the last row; so do the first few alone. Deterministic in its arguments.
 std::vector<int64_t> SpreadElements(const std::vector<int64_t>& shape, int samples, uint64_t seed);
 
+// Of sorted elements that are suspect: about `most` of all, evenly, and the ends of the shortest
+// runs of neighbours, of as many: what is wrongly among them lies by itself, or joins what is
+// rightly there.
+std::vector<int64_t> FewOfRuns(const std::vector<int64_t>& elements, size_t most);
+
 }  // namespace kiln::worker
 
 #endif  // KILN_WORKER_PROFILE_SAMPLE_PLACES_H_

@@ -72,8 +72,15 @@ class FakeFarm : public core::Farm {
     on_worker_ = std::move(script);
   }
   absl::Duration backup_time = absl::ZeroDuration();
-  absl::Duration submit_time = absl::ZeroDuration();
-  v1::SubmitSweepResponse submit_answer;  // but for the sweep's digest
+  // The answer to a submit, but for the sweep's digest, and how long it takes.
+  void SetSubmitAnswer(v1::SubmitSweepResponse answer) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    submit_answer_ = std::move(answer);
+  }
+  void SetSubmitTime(absl::Duration time) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    submit_time_ = time;
+  }
 
   std::vector<v1::SweepSpec> submitted() {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -101,18 +108,20 @@ class FakeFarm : public core::Farm {
   void OnFatal(std::function<void(const absl::Status&)> callback) override {}
 
   void SubmitSweep(v1::SweepSpec spec, core::Callback<v1::SubmitSweepResponse> done) override {
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      submitted_.push_back(std::move(spec));
-    }
-    v1::SubmitSweepResponse response = submit_answer;
+    std::unique_lock<std::mutex> lock(mutex_);
+    submitted_.push_back(std::move(spec));
+    v1::SubmitSweepResponse response = submit_answer_;
     response.set_sweep(std::string(64, 'a'));
-    if (submit_time == absl::ZeroDuration()) return Answer(std::move(response), done);
-    std::lock_guard<std::mutex> lock(mutex_);
-    late_.emplace_back([this, response, done] {
-      absl::SleepFor(submit_time);
-      Answer(response, done);
-    });
+    const absl::Duration time = submit_time_;
+    if (time != absl::ZeroDuration()) {
+      late_.emplace_back([this, response, done, time] {
+        absl::SleepFor(time);
+        Answer(response, done);
+      });
+      return;
+    }
+    lock.unlock();
+    Answer(std::move(response), done);
   }
   void LookupWinner(v1::LookupWinnerRequest request,
                     core::Callback<v1::LookupWinnerResponse> done) override {
@@ -316,6 +325,8 @@ class FakeFarm : public core::Farm {
   v1::CancelSweepResponse cancelled_;  // of the next call
   std::function<void(std::shared_ptr<core::WatchSink>)> on_watch_;
   std::function<void(const v1::WorkerMessage&, std::shared_ptr<core::WorkerSink>)> on_worker_;
+  v1::SubmitSweepResponse submit_answer_;
+  absl::Duration submit_time_ = absl::ZeroDuration();
   std::vector<v1::SweepSpec> submitted_;
   std::vector<v1::WorkerMessage> worker_messages_;
   std::map<core::ConnectionId, std::shared_ptr<core::WorkerSink>> workers_;

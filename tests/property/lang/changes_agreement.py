@@ -190,7 +190,8 @@ def in_cpython(text):
 def draw(rng):
     text = Program(rng).text()
     before = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, before[1]))
+    most = MOST_MEMORY if before[1] == resource.RLIM_INFINITY else min(MOST_MEMORY, before[1])
+    resource.setrlimit(resource.RLIMIT_AS, (most, before[1]))
     try:
         value = in_cpython(text)
     except KeyboardInterrupt:  # on the way out

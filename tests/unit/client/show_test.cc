@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <set>
 
 #include "client/tunectl/bundle_files.h"
 #include "client/tunectl/explain.h"
@@ -351,6 +352,21 @@ TEST(Roofline, WorksWithoutAnArchAndWithoutFlops) {
   EXPECT_THAT(*svg, HasSubstr("useful GB/s"));
   details.candidates.clear();
   EXPECT_TRUE(absl::IsFailedPrecondition(RooflineSvg(details).status()));
+}
+
+// What a file's sweeps make goes into folders of their names, unless those are the same.
+TEST(BundleFiles, SweepsOfOneNameHaveFoldersOfTheirOwn) {
+  std::vector<client::SweepSpec> specs(5);
+  const char* const names[] = {"half", "half", "a b", "a_b", "alone"};
+  for (size_t i = 0; i < specs.size(); ++i) specs[i].name = names[i];
+  const std::string digest(64, 'd');
+  EXPECT_EQ(SweepFolder(specs[4], digest, specs), "alone");
+  std::set<std::string> folders;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    folders.insert(SweepFolder(specs[i], std::string(64, static_cast<char>('a' + i)), specs));
+  }
+  EXPECT_EQ(folders.size(), specs.size());
+  EXPECT_EQ(folders.count("half-aaaaaaaaaaaa"), 1u);
 }
 
 TEST(BundleFiles, ConfigFoldersAreSafeAndDistinct) {

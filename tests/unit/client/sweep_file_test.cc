@@ -329,7 +329,7 @@ TEST(SweepFile, RefusesWhatIsNoSweepFile) {
   EXPECT_FALSE(Parse("").ok());
   EXPECT_FALSE(Parse("template: a\n---\ntemplate: b\n").ok());
   EXPECT_FALSE(Parse(std::string("template: a\0b", 13)).ok());
-  EXPECT_TRUE(absl::IsResourceExhausted(Parse(std::string(2 << 20, '#')).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(Parse(std::string(2 << 20, '#')).status()));
   EXPECT_TRUE(absl::IsNotFound(LoadSweepFile("/no/such/file.yaml").status()));
 }
 
@@ -341,7 +341,7 @@ TEST(SweepFile, BoundsNestingAliasesAndProducts) {
     for (int j = 0; j < 10; ++j) bomb += (j ? ", *a" : "*a") + std::to_string(i - 1);
     bomb += "]\n";
   }
-  EXPECT_TRUE(absl::IsResourceExhausted(Parse(bomb).status())) << Parse(bomb).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(Parse(bomb).status())) << Parse(bomb).status();
   std::string wide = "template: m\nmatrix:\n";
   for (const char c : {'a', 'b', 'c', 'd', 'e'}) {
     wide += std::string("  ") + c + ": [1, 2, 3, 4, 5, 6, 7, 8, 9]\n";

@@ -17,8 +17,8 @@ namespace {
 using testing::HasSubstr;
 
 TEST(Address, AcceptsTheTwoForms) {
-  for (const char* good :
-       {"unix:/run/kiln.sock", "127.0.0.1:7465", "localhost:1", "farm-1:65535", "[::1]:80"}) {
+  for (const char* good : {"unix:/run/kiln.sock", "unix:/a b", "127.0.0.1:7465", "localhost:1",
+                           "farm-1:65535", "farm_2.local.:80", "[::1]:80", "[fe80::1%eth0]:80"}) {
     EXPECT_TRUE(CheckAddress(good).ok()) << good << CheckAddress(good);
   }
   EXPECT_TRUE(CheckAddress("127.0.0.1:0", true).ok());
@@ -26,13 +26,33 @@ TEST(Address, AcceptsTheTwoForms) {
 
 TEST(Address, RefusesTheRest) {
   const std::string long_path = "unix:/" + std::string(107, 'x');
-  for (const std::string& bad :
-       {std::string(""), std::string("farm"), std::string("farm:"), std::string(":80"),
-        std::string("farm:0"), std::string("farm:65536"), std::string("farm:x"),
-        std::string("unix:relative"), std::string("unix:"), std::string("::1:80"),
-        std::string("http://farm:80"), long_path}) {
+  for (const std::string& bad : {std::string(""),
+                                 std::string("farm"),
+                                 std::string("farm:"),
+                                 std::string(":80"),
+                                 std::string("farm:0"),
+                                 std::string("farm:65536"),
+                                 std::string("farm:x"),
+                                 std::string("unix:relative"),
+                                 std::string("unix:"),
+                                 std::string("::1:80"),
+                                 std::string("http://farm:80"),
+                                 std::string("farm: 80"),
+                                 std::string("farm:80 "),
+                                 std::string("farm:+80"),
+                                 std::string(" farm:80"),
+                                 std::string("a b:80"),
+                                 std::string("h\n:80"),
+                                 std::string("@:1"),
+                                 std::string("-h:1"),
+                                 std::string("[:80"),
+                                 std::string("[]:80"),
+                                 std::string("dns:///farm:80"),
+                                 long_path}) {
     EXPECT_TRUE(absl::IsInvalidArgument(CheckAddress(bad))) << bad;
   }
+  EXPECT_THAT(CheckAddress("::1:80").message(), HasSubstr("an IPv6 host needs brackets"));
+  EXPECT_THAT(CheckAddress("http://farm:80").message(), HasSubstr("the host is no host name"));
 }
 
 TEST(Address, KnowsWhatStaysOnThisMachine) {

@@ -304,7 +304,7 @@ TEST(Fresh, AWinnersTimeFarFromTheFinalsIsSaidToBe) {
       continue;
     }
     ASSERT_EQ(told.size(), 1u) << factor;
-    EXPECT_NE(told[0].find(factor > 1 ? "0.62 times as long" : "2.00 times as long"),
+    EXPECT_NE(told[0].find(factor > 1 ? "this is 1.6 times as long" : "this is 0.5 times as long"),
               std::string::npos)
         << told[0];
   }

@@ -30,6 +30,25 @@ inline std::vector<int64_t> SampleElements(const std::vector<int64_t>& shape, in
   return {all.begin(), all.end()};
 }
 
+// Writes so many of the first elements alone.
+class PartReference : public Reference {
+ public:
+  PartReference(std::unique_ptr<Reference> plain, int64_t written)
+      : plain_(std::move(plain)), written_(written) {}
+  absl::StatusOr<std::vector<ReferenceValue>> Evaluate(
+      uint64_t seed, int tensor, const std::vector<int64_t>& elements) override {
+    auto values = plain_->Evaluate(seed, tensor, elements);
+    for (size_t i = 0; i < elements.size(); ++i) {
+      if (elements[i] >= written_) (*values)[i].written = false;
+    }
+    return values;
+  }
+
+ private:
+  const std::unique_ptr<Reference> plain_;
+  const int64_t written_;
+};
+
 class CheckTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -55,6 +74,14 @@ class CheckTest : public testing::TestWithParam<const char*> {
     candidate.make_reference = [this] {
       return absl::StatusOr<std::unique_ptr<Reference>>(
           std::make_unique<AffineReference>(type_, &reference_calls_));
+    };
+    return candidate;
+  }
+  Checker::Candidate WhoseProgramWrites(const std::string& config, int64_t elements) {
+    Checker::Candidate candidate = Candidate(config);
+    candidate.make_reference = [plain = candidate.make_reference,
+                                elements]() -> absl::StatusOr<std::unique_ptr<Reference>> {
+      return std::make_unique<PartReference>(*plain(), elements);
     };
     return candidate;
   }

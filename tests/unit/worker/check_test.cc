@@ -183,23 +183,6 @@ TEST_P(CheckTest, UnwrittenElementsFail) {
   ExpectFails(AffineBody(type_, 0), "2000 of 2000 elements", "never written");
 }
 
-// Writes the first half alone.
-class HalfReference : public Reference {
- public:
-  explicit HalfReference(std::unique_ptr<Reference> plain) : plain_(std::move(plain)) {}
-  absl::StatusOr<std::vector<ReferenceValue>> Evaluate(
-      uint64_t seed, int tensor, const std::vector<int64_t>& elements) override {
-    auto values = plain_->Evaluate(seed, tensor, elements);
-    for (size_t i = 0; i < elements.size(); ++i) {
-      if (elements[i] >= kElements / 2) (*values)[i].written = false;
-    }
-    return values;
-  }
-
- private:
-  const std::unique_ptr<Reference> plain_;
-};
-
 // Right, but seldom what the author wants: whoever looks at the winner is told, also of one with
 // the very bytes of another.
 TEST_P(CheckTest, WhatTheProgramItselfLeavesUnwrittenPassesAndIsSaid) {
@@ -211,18 +194,59 @@ TEST_P(CheckTest, WhatTheProgramItselfLeavesUnwrittenPassesAndIsSaid) {
     v1::ArtifactBundle bundle;
     bundle.set_name("affine");
     kernel_ = *device_.Load(bundle, 0);
-    Checker::Candidate half = Candidate(config);
-    half.make_reference =
-        [plain = half.make_reference]() -> absl::StatusOr<std::unique_ptr<Reference>> {
-      return std::make_unique<HalfReference>(*plain());
-    };
-    const absl::StatusOr<CheckReport> report = checker_->Check(half);
+    const absl::StatusOr<CheckReport> report =
+        checker_->Check(WhoseProgramWrites(config, kElements / 2));
     ASSERT_TRUE(report.ok()) << report.status();
     EXPECT_TRUE(report->passed) << report->failure.DebugString();
-    EXPECT_NE(report->summary.find("1000 of 2000 elements of 'C' never written: the kernel's own "
-                                   "program leaves them"),
-              std::string::npos)
+    EXPECT_NE(
+        report->summary.find("1000 of 2000 elements of 'C' never written: nor does the kernel's "
+                             "own program write the "),
+        std::string::npos)
         << report->summary;
+  }
+}
+
+// Elements that only this candidate leaves, beside a thousand that its program leaves too.
+TEST_P(CheckTest, AFewMoreUnwrittenThanTheProgramLeavesAreFound) {
+  ASSERT_TRUE(Check("whole=1", Honest())->passed);                 // loads a kernel
+  for (const int64_t first : {kElements / 2 - 7, int64_t{333}}) {  // joined to the others, or alone
+    checker_ = std::make_unique<Checker>(&device_, tensors_.get(), policy_, 1 << 20, [] {});
+    device_.Define(
+        "affine",
+        {[this, first, half = AffineBody(type_, kElements / 2)](const LaunchArguments& arguments) {
+          const std::vector<uint8_t> before(Element(arguments, 1, first),
+                                            Element(arguments, 1, first + 7));
+          (void)half(arguments);
+          std::copy(before.begin(), before.end(), Element(arguments, 1, first));
+          return absl::OkStatus();
+        }});
+    v1::ArtifactBundle bundle;
+    bundle.set_name("affine");
+    kernel_ = *device_.Load(bundle, 0);
+    const absl::StatusOr<CheckReport> report =
+        checker_->Check(WhoseProgramWrites("less=1", kElements / 2));
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_FALSE(report->passed) << first << report->summary;
+    EXPECT_NE(report->failure.message().find("leaves 1007 of 2000 elements of 'C' unwritten"),
+              std::string::npos)
+        << report->failure.DebugString();
+  }
+}
+
+// Of an output that nobody writes at all there is no sample to speak of.
+TEST_P(CheckTest, WhatIsWrittenNowhereIsSaidOfBothWithTheSameBytes) {
+  ASSERT_TRUE(Check("whole=1", Honest())->passed);  // loads a kernel
+  checker_ = std::make_unique<Checker>(&device_, tensors_.get(), policy_, 1 << 20, [] {});
+  for (const char* config : {"none=1", "none=2"}) {
+    device_.Define("affine", {AffineBody(type_, 0)});
+    v1::ArtifactBundle bundle;
+    bundle.set_name("affine");
+    kernel_ = *device_.Load(bundle, 0);
+    const absl::StatusOr<CheckReport> report = checker_->Check(WhoseProgramWrites(config, 0));
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_TRUE(report->passed) << report->failure.DebugString();
+    EXPECT_NE(report->summary.find("2000 of 2000 elements of 'C' never written"), std::string::npos)
+        << config << ": " << report->summary;
   }
 }
 

@@ -79,7 +79,7 @@ TEST_F(DevicesTest, WhatCanBeNoGpuIsNotBlamedOnTheDriver) {
   for (const char* wanted : {"gup", "gpu0,gup", "gpux", "gpu0,", "0", "GPU0", "cpu,gpu0"}) {
     const absl::Status status = ChooseDevices(wanted, "/nonexistent/runner").status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << wanted;
-    EXPECT_THAT(status.message(), HasSubstr("is no device: write auto, cpu, gpu")) << wanted;
+    EXPECT_THAT(status.message(), HasSubstr("is no GPU: write auto, cpu, gpu")) << wanted;
   }
 }
 

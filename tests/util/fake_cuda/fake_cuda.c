@@ -27,8 +27,8 @@ struct Work {
 };
 /* A device, its primary context and its one stream. */
 static struct Device {
-  Result broken; /* the context, once a kernel has broken it */
-  int retained;  /* a context, since NVML last looked the device up */
+  Result broken;        /* the context, once a kernel has broken it */
+  _Atomic int retained; /* a context, since NVML last looked the device up */
   int hanging;
   int own_launches; /* of kernels of the runner's own */
   uint64_t allocated;

@@ -13,14 +13,14 @@ enum { UNCORRECTED = 1, VOLATILE = 0, SM_CLOCK = 1, MOST = 64 };
 static const unsigned long long kXid = 8;
 
 static int devices[MOST_DEVICES];
-static unsigned long long ecc_errors;
-static unsigned remapped_rows;
+static _Atomic unsigned long long ecc_errors;
+static _Atomic unsigned remapped_rows;
 static const unsigned sm_mhz = 1980;
-static unsigned long long clock_reasons; /* why it is low */
-static unsigned long long xids[MOST];
-static int xid_count;
-static unsigned others[MOST];
-static int other_count;
+static _Atomic unsigned long long clock_reasons; /* why it is low */
+static _Atomic unsigned long long xids[MOST];
+static _Atomic int xid_count;
+static _Atomic unsigned others[MOST];
+static _Atomic int other_count;
 
 void fake_nvml_ecc(unsigned long long errors) { ecc_errors = errors; }
 void fake_nvml_remap(unsigned rows) { remapped_rows = rows; }
