@@ -26,8 +26,7 @@ int RunSubmit(const Context& context, const SubmitFlags& flags) {
     if (!specs.ok()) return Fail(context, specs.status());
     LeaveOutUnfetchable(*plan, &*specs);
     if (specs->empty()) return NoMisses(context);
-    const absl::Status fetchable = SetSweeps(*std::move(specs), &*plan);
-    if (!fetchable.ok()) return Fail(context, fetchable);
+    plan->specs = *std::move(specs);
   }
   plan->watch = flags.watch || plan->fetch.has_value();
   plan->timeout_advice =

@@ -141,8 +141,7 @@ int RunTune(Context* context, const TuneFlags& flags) {
     LeaveOutGpus(&*specs);
     LeaveOutUnfetchable(*plan, &*specs);
     if (specs->empty()) return NoMisses(*context);
-    const absl::Status fetchable = SetSweeps(*std::move(specs), &*plan);
-    if (!fetchable.ok()) return Fail(*context, fetchable);
+    plan->specs = *std::move(specs);
     const absl::Status started = (*farm)->StartWorkers(DevicesFor(plan->specs));
     if (!started.ok()) return Fail(*context, started);
   }
