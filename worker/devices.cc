@@ -81,8 +81,14 @@ absl::StatusOr<Devices> Named(const std::string& wanted, const Found& found) {
   return devices;
 }
 
-// Before any driver is asked.
-absl::Status CheckNames(const std::string& wanted) {
+bool IsNamed(const std::string& wanted) {
+  return wanted != "cpu" && wanted != "auto" && wanted != "gpu";
+}
+
+}  // namespace
+
+absl::Status CheckDevices(const std::string& wanted) {
+  if (!IsNamed(wanted)) return absl::OkStatus();
   for (const absl::string_view name : absl::StrSplit(wanted, ',')) {
     if (NamesGpu(name)) continue;
     return absl::InvalidArgumentError(
@@ -92,14 +98,11 @@ absl::Status CheckNames(const std::string& wanted) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
 absl::StatusOr<Devices> ChooseDevices(const std::string& wanted, const std::string& runner_binary) {
+  KILN_RETURN_IF_ERROR(CheckDevices(wanted));
   if (wanted == "cpu") return Devices{{"cpu"}, ""};
-  const bool named = wanted != "auto" && wanted != "gpu";
-  if (named) KILN_RETURN_IF_ERROR(CheckNames(wanted));
   KILN_ASSIGN_OR_RETURN(const Found found, AskRunner(runner_binary));
-  if (named) return Named(wanted, found);
+  if (IsNamed(wanted)) return Named(wanted, found);
   if (found.gpus.empty() && wanted == "gpu") {
     return absl::UnavailableError(
         absl::StrCat("there is no GPU here", found.notes.empty() ? "" : ": ", found.notes));

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace kiln::worker {
@@ -25,6 +26,9 @@ struct Devices {
         .size();
   }
 };
+
+// Of `wanted` below, before any driver is asked. kInvalidArgument: nothing that a device is called.
+absl::Status CheckDevices(const std::string& wanted);
 
 // `wanted`: "cpu"; GPUs, "gpu0,gpu2"; "gpu", all GPUs; or "auto", the same, but the CPU where there
 // is none. kInvalidArgument: no such device. kUnavailable: no GPU at all; the message says why.

@@ -80,6 +80,10 @@ std::string CheckCoordinator(const std::string& address) {
   return std::string(CheckAddress(address, /*allow_port_zero=*/false).message());
 }
 
+std::string CheckNames(const std::string& devices) {
+  return std::string(CheckDevices(devices).message());
+}
+
 void AddFlags(CLI::App* app, Flags* flags) {
   app->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app->add_option("--coordinator", flags->coordinator,
@@ -97,6 +101,7 @@ void AddFlags(CLI::App* app, Flags* flags) {
          "--devices", flags->devices,
          "what is measured: cpu; GPUs, gpu0,gpu2; gpu: all of them; auto: the same, but the "
          "CPU where there is none")
+      ->check(CheckNames)
       ->capture_default_str();
   app->add_option("--work-dir", flags->work_dir,
                   "cache and scratch folder (default: $TMPDIR/kiln-worker-<name>)");

@@ -1,7 +1,13 @@
 // What decode products could take on Hopper, C[M, N] = A[M, 4096] * B[N, 4096]^T in bfloat16
 // (decode_rows.py times all of it beside cuBLAS): kernels that only read B, in order of memory or
-// as the tiles of a product of 64 rows do, and a product of 16 rows by hand. Its ideas are what
-// templates/matmul_decode.py has not yet:
+// as the tiles of a product of 64 rows do, and a product of 16 rows by hand.
+//
+// What readers say: lines that others left dirty in the L2 cache are what a reader pays for beside
+// its own bytes, since each line on its way may displace one. Blocks of a few KB that the hardware
+// hands out in order pay least; blocks that stay pay as little once they ask a little more slowly
+// than memory could answer (`pace`), as long as all of them together read in order.
+//
+// The ideas of the product are what templates/matmul_decode.py has not:
 //   - blocks draw tickets of 4 whole rows of B, so that all of them together sweep memory in order;
 //   - two tickets in flight a block, and no more;
 //   - A stays in the registers of 8 warps, each of which multiplies its eighth of K;
@@ -196,6 +202,45 @@ __global__ void __launch_bounds__(kThreads) Read(const uint4* b, unsigned* sink)
   if (all == 0x12345678) *sink = all;  // so that nothing is left out
 }
 
+// Rows in order by blocks that stay, each with kAtOnce of them on their way; a block asks for a row
+// no sooner than `pace` cycles after the one before it.
+constexpr int kAtOnce = 8;
+
+__global__ void __launch_bounds__(64, 1) ReadRows(const char* b, int n, int pace) {
+  extern __shared__ __align__(1024) char memory[];
+  __shared__ uint64_t full[kAtOnce], empty[kAtOnce];
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < kAtOnce; ++i) Init(&full[i], 1), Init(&empty[i], 1);
+    asm volatile("fence.mbarrier_init.release.cluster;");
+  }
+  __syncthreads();
+  int slot = 0, round = 0;
+  if (threadIdx.x == 0) {
+    const uint64_t policy = EvictFirst();
+    int64_t due = clock64();
+    for (int row = blockIdx.x; row < n; row += gridDim.x) {
+      Wait(&empty[slot], 1 - round);
+      while (pace > 0 && clock64() < due) {
+      }
+      due += pace;
+      Expect(&full[slot], kRowBytes);
+      asm volatile(
+          "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+          "[%0], [%1], %2, [%3], %4;" ::"r"(Address(memory) + slot * kRowBytes),
+          "l"(b + static_cast<size_t>(row) * kRowBytes), "r"(kRowBytes), "r"(Address(&full[slot])),
+          "l"(policy)
+          : "memory");
+      if (++slot == kAtOnce) slot = 0, round ^= 1;
+    }
+  } else if (threadIdx.x == 32) {
+    for (int row = blockIdx.x; row < n; row += gridDim.x) {
+      Wait(&full[slot], round);
+      Arrive(&empty[slot]);
+      if (++slot == kAtOnce) slot = 0, round ^= 1;
+    }
+  }
+}
+
 // As a product of 64 rows with tiles of 64 x 112 x 128 moves A and B, one tile of B after another;
 // a step's place in shared memory is held for `hold` cycles, as its products would.
 constexpr int kTileM = 64, kTileN = 112, kTileK = 128, kPanel = 64, kStages = 5;
@@ -288,6 +333,13 @@ extern "C" int read(const void* b, void* sink, int n, int front, void* stream) {
   } else {
     Read<512, 1><<<n, 512, 0, on>>>(from, to);
   }
+  return cudaGetLastError();
+}
+
+extern "C" int read_rows(const void* b, int n, int blocks, int pace, void* stream) {
+  cudaFuncSetAttribute(ReadRows, cudaFuncAttributeMaxDynamicSharedMemorySize, kAtOnce * kRowBytes);
+  ReadRows<<<blocks, 64, kAtOnce * kRowBytes, static_cast<cudaStream_t>(stream)>>>(
+      static_cast<const char*>(b), n, pace);
   return cudaGetLastError();
 }
 

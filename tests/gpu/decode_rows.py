@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Times decode_rows.cu on a Hopper GPU: a product of 16 rows by hand, and kernels that only read the
-weights (in order, with more or less of them on their way at once, and as a product of 64 rows does),
-beside cuBLAS, each with the second cache overwritten before. Needs nvcc and PyTorch.
+weights (in order, with more or less of them on their way at once, by blocks that stay, and as a
+product of 64 rows does), beside cuBLAS. Each with the second cache overwritten before, which leaves
+it dirty, and again with other memory read before, which leaves it clean. Needs nvcc and PyTorch.
 
     tests/gpu/decode_rows.py"""
 import ctypes
@@ -16,6 +17,7 @@ M, N, K = 16, 28672, 4096
 ROWS_OF_TILES = 64  # of the product whose tiles decode_rows.cu reads
 HOLD = ROWS_OF_TILES * 112 * 128 // 2048  # cycles in which an SM multiplies one step of them
 ROUNDS, WARM_UP = 110, 10
+PACES = [0, 490, 505, 520]  # cycles from one row of a block that stays to its next
 LAUNCHES = [(1, 132), (2, 132), (4, 120)]  # blocks of a cluster, blocks
 
 
@@ -61,34 +63,44 @@ def main():
              "the same, held": lambda: in_tiles(HOLD)}
     for cluster, blocks in LAUNCHES:
         cases[f"by hand, clusters of {cluster}"] = lambda x=cluster, y=blocks: by_hand(x, y)
+    for pace in PACES:
+        name = f"rows by blocks that stay, {pace}" if pace else "rows by blocks that stay"
+        cases[name] = lambda x=pace: checked(lib.read_rows(pb, N, 132, x, stream))
     checks = [name for name in cases if name == "cublas" or name.startswith("by hand")]
     want = a.float() @ b.float().t()
-    times = {name: [] for name in cases}
     errors = {}
-    for step in range(WARM_UP + ROUNDS):
-        torch.cuda.synchronize()
-        checked(lib.reset())
-        launches = 0
-        order = list(cases)
-        for name in order[step % len(order):] + order[:step % len(order)]:
-            c.zero_()
-            dirty.zero_()
-            begin, end = torch.cuda.Event(True), torch.cuda.Event(True)
-            begin.record()
-            cases[name]()
-            end.record()
+    words, total = dirty.view(torch.int64), torch.zeros((), device="cuda", dtype=torch.int64)
+
+    def medians(flush):
+        nonlocal launches
+        times = {name: [] for name in cases}
+        for step in range(WARM_UP + ROUNDS):
             torch.cuda.synchronize()
-            if step >= WARM_UP:
-                times[name].append(begin.elapsed_time(end) * 1e3)
-            if step == 0 and name in checks:
-                errors[name] = float((c.float() - want).abs().max() / want.abs().max())
-    medians = {name: statistics.median(t) for name, t in times.items()}
-    for name, median in medians.items():
+            checked(lib.reset())
+            launches = 0
+            order = list(cases)
+            for name in order[step % len(order):] + order[:step % len(order)]:
+                c.zero_()
+                flush()
+                begin, end = torch.cuda.Event(True), torch.cuda.Event(True)
+                begin.record()
+                cases[name]()
+                end.record()
+                torch.cuda.synchronize()
+                if step >= WARM_UP:
+                    times[name].append(begin.elapsed_time(end) * 1e3)
+                if step == 0 and name in checks:
+                    errors[name] = float((c.float() - want).abs().max() / want.abs().max())
+        return {name: statistics.median(t) for name, t in times.items()}
+
+    overwritten = medians(dirty.zero_)
+    clean = medians(lambda: torch.sum(words, 0, out=total))
+    for name, median in overwritten.items():
         of_64 = name in ("cublas, M = 64", "reading, tiles of M = 64", "the same, held")
-        anchor = medians["cublas, M = 64" if of_64 else "cublas"]
+        anchor = overwritten["cublas, M = 64" if of_64 else "cublas"]
         error = f" error {errors[name]:.2g}" if name in checks else ""
-        print(f"{name:26} {median:6.2f} us (least {min(times[name]):6.2f}) "
-              f"ratio {anchor / median:.3f}{error}")
+        print(f"{name:30} {median:6.2f} us ratio {anchor / median:.3f} "
+              f"clean {clean[name]:6.2f} us{error}")
         if error and errors[name] > 0.005:
             raise SystemExit(f"{name} is wrong")
 

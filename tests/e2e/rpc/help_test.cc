@@ -110,6 +110,13 @@ TEST(Help, AWorkerRefusesWhatIsNoAddress) {
 }
 
 // "| 3 | not found: ... |" of the document, "  3   not found: ..." of the help.
+TEST(Help, AWorkerThatMeasuresNothingRefusesWhatIsNoDevice) {
+  const Said refused = Call({"kiln-worker", "--coordinator", "unix:/nonexistent", "--devices",
+                             "gup", "--profile-slots", "0"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("'gup' of 'gup' is no GPU"));
+}
+
 TEST(Help, TunectlListsTheExitCodesOfItsDocument) {
   const std::string help = Call({"tunectl", "--help"}).out;
   const std::string document = test::ReadText("client/README.md");
