@@ -57,6 +57,16 @@ bool Uses(const Stmt& s, const Expr& var) {
 bool ReadsMemory(const Expr& e) { return Contains(e, IsLoad); }
 bool ReadsMemory(const Stmt& s) { return Contains(s, IsLoad); }
 
+bool Multiplies(const Stmt& s, const Buffer& tile) {
+  bool found = false;
+  Walk(s, [&](const Stmt& x) {
+    const auto* gemm = x.As<Gemm>();
+    found |= gemm != nullptr && (gemm->a.buffer == tile || gemm->b.buffer == tile);
+    return !found;
+  });
+  return found;
+}
+
 bool EvaluatesAll(const Expr& e) {
   const auto* x = e.As<Binary>();
   const bool either = x != nullptr && (x->op == BinaryOp::kAnd || x->op == BinaryOp::kOr);

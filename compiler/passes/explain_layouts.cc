@@ -23,6 +23,7 @@
 #include "compiler/passes/store_matrices.h"
 #include "compiler/passes/tensor_box.h"
 #include "compiler/target/legality.h"
+#include "compiler/target/warps.h"
 
 namespace kiln::passes {
 namespace {
@@ -116,7 +117,11 @@ std::string StoryOfFetches(const ir::Program& program, PassContext context) {
         return true;
       }
       const ir::Buffer& tile = copy->dst.buffer;
-      const std::string why = WhyNoTensorBox(copy->src, tile->shape[0], tile->shape[1]);
+      std::string why = WhyNoTensorBox(copy->src, tile->shape[0], tile->shape[1]);
+      const int64_t columns = ir::ConstInt(tile->shape[1]).value_or(0);
+      if (why.empty() && columns > target::kMostBox && !ir::Multiplies(loop->body, tile)) {
+        why = "a side of the box is above 256";
+      }
       if (why.empty()) return true;
       absl::StrAppend(&text, "\ncopy of ", copy->src.buffer->name, " to ", tile->name,
                       ": threads copy, ", why, "\n");

@@ -4,6 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/ir/analysis.h"
 #include "compiler/ir/instruct.h"
 #include "compiler/ir/shared_use.h"
 #include "compiler/ir/visit.h"
@@ -90,19 +91,9 @@ class Multicast : public ir::Mutator {
     fetch.type = tile->dtype;
     fetch.rows = ir::ConstInt(tile->shape[rank - 2]).value_or(0);
     fetch.columns = ir::ConstInt(tile->shape[rank - 1]).value_or(0);
-    fetch.multiplied = IsMultiplied(tile);
+    fetch.multiplied = ir::Multiplies(launch_.body, tile);
     if (!target::IsFetched(fetch)) return "TMA fetches no tile of this shape";
     return WhyNoTensorBox(copy.src, tile->shape[rank - 2], tile->shape[rank - 1]);
-  }
-
-  bool IsMultiplied(const ir::Buffer& tile) const {
-    bool found = false;
-    ir::Walk(launch_.body, [&](const Stmt& s) {
-      const auto* gemm = s.As<ir::Gemm>();
-      found |= gemm != nullptr && (gemm->a.buffer == tile || gemm->b.buffer == tile);
-      return !found;
-    });
-    return found;
   }
 
   // A barrier of every block, for so many arrivals in each phase.

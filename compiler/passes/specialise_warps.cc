@@ -219,7 +219,7 @@ class Specialise {
       }
       // Tiles that threads gather are fetched ahead by pipeline-copies, if it can tell from where.
       const Stmt gather = ir::GatherOf(s);
-      if (gather.defined() && Multiplies(*body, gather.As<ir::Store>()->buffer) &&
+      if (gather.defined() && ir::Multiplies(loop_->body, gather.As<ir::Store>()->buffer) &&
           (!ir::LooksUp(gather) || IsFixed(gather.As<ir::Store>()->value))) {
         return false;
       }
@@ -282,22 +282,10 @@ class Specialise {
     tile.type = fetch.tile->dtype;
     tile.rows = ir::ConstInt(fetch.tile->shape[0]).value_or(0);
     tile.columns = ir::ConstInt(fetch.tile->shape[1]).value_or(0);
-    tile.multiplied = Multiplies(*loop_->body.As<ir::Seq>(), fetch.tile);
+    tile.multiplied = ir::Multiplies(loop_->body, fetch.tile);
     tile.patch = fetch.op() != Instruction::kTensorLoad;
     tile.same_across = launch_.grid.size() > 1 && IsSameAcross(fetch);
     return tile;
-  }
-
-  static bool Multiplies(const ir::Seq& body, const ir::Buffer& tile) {
-    bool found = false;
-    for (const Stmt& s : body.stmts) {
-      ir::Walk(s, [&](const Stmt& x) {
-        const auto* gemm = x.As<ir::Gemm>();
-        found |= gemm != nullptr && (gemm->a.buffer == tile || gemm->b.buffer == tile);
-        return !found;
-      });
-    }
-    return found;
   }
 
   bool IsAnnotated(const ir::Buffer& tile) const {

@@ -60,7 +60,9 @@ std::string WhyNoTensorBox(const ir::Region& box, const Expr& rows, const Expr& 
   for (size_t d = rank; d-- > 0;) {
     const ir::Range& range = box.ranges[d];
     const auto extent = ir::ConstInt(range.extent);
-    if (!extent || *extent > target::kMostBox) return "a side of the box is above 256";
+    if (!extent || (d + 1 < rank && *extent > target::kMostBox)) {
+      return "a side of the box is above 256";
+    }
     if (ReadsMemory(range.min)) return "its place is looked up in memory";
     const bool matrix = d == row_dimension || d + 1 == rank;
     const Expr side = !matrix ? MakeInt(1) : d == row_dimension ? rows : columns;

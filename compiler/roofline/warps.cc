@@ -136,7 +136,7 @@ class WarpFinder {
       works = true;
       const Stmt gather = ir::GatherOf(s);
       const auto* store = gather.As<ir::Store>();
-      if (store == nullptr || !Multiplies(store->buffer)) continue;
+      if (store == nullptr || !ir::Multiplies(loop_->body, store->buffer)) continue;
       if (!IsPatch(*s.As<ir::For>(), *store->value.As<ir::Load>())) return false;
       Add(store->buffer, /*patch=*/true, false);
     }
@@ -165,7 +165,7 @@ class WarpFinder {
     fetch.rows = symbols_.Value(tile->shape[0]).value_or(tape_.Const(0));
     fetch.columns = symbols_.Value(tile->shape[1]).value_or(tape_.Const(0));
     fetch.tile.type = tile->dtype;
-    fetch.tile.multiplied = Multiplies(tile);
+    fetch.tile.multiplied = ir::Multiplies(loop_->body, tile);
     fetch.tile.patch = patch;
     fetch.tile.same_across = same_across;
     fetched_.insert(tile.get());
@@ -230,16 +230,6 @@ class WarpFinder {
     return launch_.grid.size() > 1 &&
            std::none_of(source.ranges.begin(), source.ranges.end(),
                         [&](const ir::Range& r) { return Depends(r.min, launch_.grid[1].var); });
-  }
-
-  bool Multiplies(const ir::Buffer& tile) const {
-    bool found = false;
-    ir::Walk(loop_->body, [&](const Stmt& s) {
-      const auto* gemm = s.As<ir::Gemm>();
-      found |= gemm != nullptr && (gemm->a.buffer == tile || gemm->b.buffer == tile);
-      return !found;
-    });
-    return found;
   }
 
   // Of every product of the launch.

@@ -129,6 +129,12 @@ TEST(IsFetched, BoxesAreWhatTmaTakes) {
   EXPECT_TRUE(IsFetched(f));
   f.multiplied = true;  // rows of 16 bytes fill no swizzle
   EXPECT_FALSE(IsFetched(f));
+  f = {kBFloat16, 64, 512, true, false, false};  // eight panels
+  EXPECT_TRUE(IsFetched(f));
+  f.multiplied = false;  // one box
+  EXPECT_FALSE(IsFetched(f));
+  f.columns = 256;
+  EXPECT_TRUE(IsFetched(f));
 }
 
 }  // namespace
