@@ -1,5 +1,7 @@
 #include "compiler/codegen/nvptx_module.h"
 
+#include <algorithm>
+
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/gpu_expr.h"
@@ -9,6 +11,7 @@
 #include "compiler/ir/shape.h"
 #include "compiler/ir/shared_use.h"
 #include "compiler/passes/even_registers.h"
+#include "compiler/target/warps.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/IR/MDBuilder.h"
@@ -69,6 +72,13 @@ class NvptxBuilder {
     }
     kernel->threads = static_cast<int>(*threads);
     kernel->maps = CollectTensorMaps(launch);
+    for (const TensorMap& map : kernel->maps) {
+      const int64_t side = *std::max_element(map.box.begin(), map.box.end());
+      if (side > target::kMostBox) {
+        return Limit(launch, absl::StrCat("a box of '", map.tensor->name, "' with a side of ", side,
+                                          "; TMA moves at most ", target::kMostBox));
+      }
+    }
     const auto cluster = launch.annotations.find("cluster");
     if (cluster != launch.annotations.end()) {
       KILN_CHECK(absl::SimpleAtoi(cluster->second, &kernel->cluster));

@@ -89,6 +89,17 @@ TileShape TileOf(const ir::Instruct& x, int operand) {
   return tile;
 }
 
+bool CheckSides(Machine& m, const TileShape& shape, int64_t columns, SourceLoc loc) {
+  constexpr int64_t kMostSide = 256;
+  const int64_t width = shape.swizzle == 0 ? columns : shape.swizzle / shape.element;
+  const int64_t side = std::max(width, shape.bands);
+  if (side <= kMostSide) return true;
+  m.Fail(absl::StatusCode::kOutOfRange, loc,
+         absl::StrCat("a box of TMA with a side of ", side, ", more than ", kMostSide),
+         "move parts of the tile");
+  return false;
+}
+
 bool CheckInside(Machine& m, const BufferState& tile, int64_t place, SourceLoc loc) {
   if (place >= 0 && place < tile.span) return true;
   m.Fail(absl::StatusCode::kOutOfRange, loc,

@@ -43,6 +43,7 @@ class TensorLoadOf : public Action {
     const int rank = source.buffer->rank;
     const int64_t rows = source.extent[row_dimension_], columns = source.extent[rank - 1];
     if (m.failed() || !m.Step(rows * columns, loc)) return Flow::kStop;
+    if (!CheckSides(m, shape_, columns, loc)) return Flow::kStop;
     if (multicast_ == 0) {
       Start(m, m.async.get(), first, source, offset, {barrier_.slot, barrier.min[0]});
       return NextUnlessFailed(m);
@@ -264,6 +265,7 @@ class TensorStoreOf : public Action {
     const int64_t rows = target.extent[row_dimension_];
     const int64_t columns = target.extent[target.buffer->rank - 1];
     if (m.failed() || !m.Step(rows * columns, loc)) return Flow::kStop;
+    if (!CheckSides(m, shape_, columns, loc)) return Flow::kStop;
     for (int64_t i = 0; i < rows * columns; ++i) {
       const int64_t place = shape_.At(first, i / columns, i % columns);
       if (!CheckFenced(m, m.buffers[tile_.slot], place, loc)) return Flow::kStop;

@@ -38,6 +38,10 @@ int64_t FirstElement(Machine& m, const Box& box);
 // Whether a place that an instruction works out is one of the tile's; a failure where it is not.
 bool CheckInside(Machine& m, const BufferState& tile, int64_t place, SourceLoc loc);
 
+// Whether TMA has boxes for so many columns of such a tile: sides of at most 256 (PTX 5.5). A
+// failure where not.
+bool CheckSides(Machine& m, const TileShape& shape, int64_t columns, SourceLoc loc);
+
 // Whether an element that is read asynchronously from here on may be: what a thread stored needs a
 // proxy fence first (PTX 8.7, 9.7.13.4). False, and a failure, where it may not.
 bool CheckFenced(Machine& m, const BufferState& tile, int64_t place, SourceLoc loc);

@@ -67,6 +67,20 @@ bool Multiplies(const Stmt& s, const Buffer& tile) {
   return found;
 }
 
+bool MultipliesPanels(const Stmt& s, const Buffer& tile) {
+  const int bits = tile->dtype.bits;
+  bool found = false, all = true;
+  Walk(s, [&](const Stmt& x) {
+    const auto* gemm = x.As<Gemm>();
+    if (gemm == nullptr) return true;
+    const bool is_a = gemm->a.buffer == tile, is_b = gemm->b.buffer == tile;
+    found |= is_a || is_b;
+    all &= bits == 16 || (bits == 8 && !(is_a && gemm->trans_a) && !(is_b && !gemm->trans_b));
+    return all;
+  });
+  return found && all;
+}
+
 bool EvaluatesAll(const Expr& e) {
   const auto* x = e.As<Binary>();
   const bool either = x != nullptr && (x->op == BinaryOp::kAnd || x->op == BinaryOp::kOr);

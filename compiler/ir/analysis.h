@@ -124,8 +124,10 @@ bool Uses(const Stmt& s, const Expr& var);
 // True when a load stands in it.
 bool ReadsMemory(const Expr& e);
 bool ReadsMemory(const Stmt& s);
-// Whether a product somewhere in it takes the tile.
+// Whether a product somewhere in it takes the tile; whether tensor cores may then read it as it
+// lies, in panels as wide as a swizzle: all products take elements of 16 bits, or of 8 along k.
 bool Multiplies(const Stmt& s, const Buffer& tile);
+bool MultipliesPanels(const Stmt& s, const Buffer& tile);
 // Whether every operand has a value where the expression has one: not of what chooses.
 bool EvaluatesAll(const Expr& e);
 // Whether an expression is written down with many nodes (more than 256): as often as it is used,

@@ -16,6 +16,7 @@
 #include "compiler/layout/text.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/passes/shared_tiles.h"
+#include "compiler/target/warps.h"
 
 namespace kiln::passes {
 namespace {
@@ -132,6 +133,7 @@ class Find : public ir::Mutator {
              ResidueOf(box.ranges[d].min, of, names_) == 0;
     };
     return mode != layout::SwizzleMode::kNone && whole(last, width) &&
+           *ir::ConstInt(box.ranges[last].extent) / width <= target::kMostBox &&
            whole(row, layout::kAtomRows) &&
            *ir::ConstInt(box.ranges[row].extent) % (layout::kAtomRows * blocks) == 0;
   }

@@ -23,7 +23,6 @@
 #include "compiler/passes/store_matrices.h"
 #include "compiler/passes/tensor_box.h"
 #include "compiler/target/legality.h"
-#include "compiler/target/warps.h"
 
 namespace kiln::passes {
 namespace {
@@ -106,7 +105,9 @@ std::string StoryOfFetches(const ir::Program& program, PassContext context) {
   const auto lowered = RunPipeline(GpuPipeline(), program, context, "stream-loads");
   if (!lowered.ok()) return "";  // the compiler says what is wrong
   std::string text;
+  const ir::Launch* launch = nullptr;
   ir::Walk(lowered->body, [&](const ir::Stmt& s) {
+    if (s.kind() == ir::StmtKind::kLaunch) launch = s.As<ir::Launch>();
     const auto* loop = s.As<ir::For>();
     if (loop == nullptr || loop->loop != ir::ForKind::kPipelined) return true;
     ir::Walk(loop->body, [&](const ir::Stmt& x) {
@@ -117,11 +118,8 @@ std::string StoryOfFetches(const ir::Program& program, PassContext context) {
         return true;
       }
       const ir::Buffer& tile = copy->dst.buffer;
-      std::string why = WhyNoTensorBox(copy->src, tile->shape[0], tile->shape[1]);
-      const int64_t columns = ir::ConstInt(tile->shape[1]).value_or(0);
-      if (why.empty() && columns > target::kMostBox && !ir::Multiplies(loop->body, tile)) {
-        why = "a side of the box is above 256";
-      }
+      const std::string why = WhyNoTensorBox(copy->src, tile->shape[0], tile->shape[1],
+                                             LiesInPanels(program, *launch, tile, GpuOf(context)));
       if (why.empty()) return true;
       absl::StrAppend(&text, "\ncopy of ", copy->src.buffer->name, " to ", tile->name,
                       ": threads copy, ", why, "\n");

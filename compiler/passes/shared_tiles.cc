@@ -294,4 +294,16 @@ absl::StatusOr<ProductsOfLaunch> PlanProducts(const ir::Program& program, const 
   return Planner(program, threads, arch).Plan(launch);
 }
 
+bool LiesInPanels(const ir::Program& program, const ir::Launch& launch, const ir::Buffer& tile,
+                  const target::Arch& arch) {
+  if (!ir::MultipliesPanels(launch.body, tile)) return false;
+  const auto shape = ShapeOf(tile);
+  const auto products = PlanProducts(program, launch, {0, ir::ThreadsOf(launch).value_or(0)}, arch);
+  if (!shape || !products.ok()) return false;
+  return std::any_of(products->tiles.begin(), products->tiles.end(), [&](const SharedTile& t) {
+    return t.buffer == tile &&
+           IsSharedOperandLayout(MatrixUnit::kWgmma, tile->dtype.bits, *shape, t.layout);
+  });
+}
+
 }  // namespace kiln::passes

@@ -56,6 +56,10 @@ absl::StatusOr<ProductsOfLaunch> PlanProducts(const ir::Program& program, const 
                                               layout::ThreadRange threads,
                                               const target::Arch& arch);
 
+// Whether a tile lies in panels as wide as a swizzle, as all products of the launch read it.
+bool LiesInPanels(const ir::Program& program, const ir::Launch& launch, const ir::Buffer& tile,
+                  const target::Arch& arch);
+
 }  // namespace kiln::passes
 
 #endif  // KILN_COMPILER_PASSES_SHARED_TILES_H_

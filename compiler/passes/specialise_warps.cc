@@ -64,8 +64,8 @@ struct Fetch {
   }
 };
 
-// Whether TMA can fetch the source into the whole of a tile.
-bool Fetches(const ir::Copy& copy) {
+// Whether TMA can fetch the source into the whole of a tile, which lies in panels or row by row.
+bool Fetches(const ir::Copy& copy, bool panels) {
   const ir::Buffer& tensor = copy.src.buffer;
   const ir::Buffer& tile = copy.dst.buffer;
   if (tile->scope != ir::Scope::kShared || tile->shape.size() != 2) return false;
@@ -76,7 +76,7 @@ bool Fetches(const ir::Copy& copy) {
       return false;
     }
   }
-  return WhyNoTensorBox(copy.src, tile->shape[0], tile->shape[1]).empty();
+  return WhyNoTensorBox(copy.src, tile->shape[0], tile->shape[1], panels).empty();
 }
 
 class Specialise {
@@ -257,7 +257,7 @@ class Specialise {
 
   std::optional<Fetch> FetchOf(const Stmt& s) const {
     if (const auto* copy = s.As<ir::Copy>()) {
-      if (!Fetches(*copy)) return std::nullopt;
+      if (!Fetches(*copy, InPanels(copy->dst.buffer))) return std::nullopt;
       Fetch fetch{s->loc, copy->dst.buffer, copy->src, {}, HintOf(*copy)};
       for (ir::Range& r : fetch.source.ranges) r.min = ir::Substitute(r.min, names_);
       return fetch;
@@ -276,6 +276,12 @@ class Specialise {
                  std::move(box->offsets), std::move(box->notes)};
   }
 
+  // Asked where it makes a difference.
+  bool InPanels(const ir::Buffer& tile) const {
+    return ir::ConstInt(tile->shape.back()).value_or(0) > target::kMostBox &&
+           LiesInPanels(program_, launch_, tile, arch_);
+  }
+
   // A fetch as the decision sees it.
   target::TileFetch TileOf(const Fetch& fetch) const {
     target::TileFetch tile;
@@ -283,6 +289,7 @@ class Specialise {
     tile.rows = ir::ConstInt(fetch.tile->shape[0]).value_or(0);
     tile.columns = ir::ConstInt(fetch.tile->shape[1]).value_or(0);
     tile.multiplied = ir::Multiplies(loop_->body, fetch.tile);
+    tile.panels = InPanels(fetch.tile);
     tile.patch = fetch.op() != Instruction::kTensorLoad;
     tile.same_across = launch_.grid.size() > 1 && IsSameAcross(fetch);
     return tile;

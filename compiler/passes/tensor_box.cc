@@ -49,7 +49,8 @@ std::string WhyNoStride(const Expr& stride, int64_t exactly) {
 
 }  // namespace
 
-std::string WhyNoTensorBox(const ir::Region& box, const Expr& rows, const Expr& columns) {
+std::string WhyNoTensorBox(const ir::Region& box, const Expr& rows, const Expr& columns,
+                           bool panels) {
   const ir::Buffer& tensor = box.buffer;
   const size_t rank = tensor->shape.size();
   if (tensor->scope != ir::Scope::kGlobal) return "it is no tensor";
@@ -60,9 +61,8 @@ std::string WhyNoTensorBox(const ir::Region& box, const Expr& rows, const Expr& 
   for (size_t d = rank; d-- > 0;) {
     const ir::Range& range = box.ranges[d];
     const auto extent = ir::ConstInt(range.extent);
-    if (!extent || (d + 1 < rank && *extent > target::kMostBox)) {
-      return "a side of the box is above 256";
-    }
+    const bool one_box = d + 1 < rank || !panels;
+    if (!extent || (one_box && *extent > target::kMostBox)) return "a side of the box is above 256";
     if (ReadsMemory(range.min)) return "its place is looked up in memory";
     const bool matrix = d == row_dimension || d + 1 == rank;
     const Expr side = !matrix ? MakeInt(1) : d == row_dimension ? rows : columns;

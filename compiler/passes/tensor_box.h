@@ -14,9 +14,10 @@ namespace kiln::passes {
 // Why TMA cannot move `box` of a tensor in global memory: `rows` by `columns` elements, any other
 // dimension at a single index; sides, strides and bases as tensor maps have them (PTX 5.5; CUDA
 // driver API, cuTensorMapEncodeTiled). Empty where it can. Sizes known at run time alone must be
-// known to give strides that are multiples of 16 bytes (divide_sizes.h). How many columns a tile
-// may have is target::IsFetched's to say: it may be moved in panels.
-std::string WhyNoTensorBox(const ir::Region& box, const ir::Expr& rows, const ir::Expr& columns);
+// known to give strides that are multiples of 16 bytes (divide_sizes.h). `panels`: of the box each
+// panel is moved by itself (LiesInPanels of shared_tiles.h).
+std::string WhyNoTensorBox(const ir::Region& box, const ir::Expr& rows, const ir::Expr& columns,
+                           bool panels = false);
 
 // A copy of registers to a tensor by way of shared memory: panels as wide as a swizzle, each
 // written by the threads that hold it and then fetched by TMA, while the next one is written to the

@@ -166,6 +166,7 @@ class WarpFinder {
     fetch.columns = symbols_.Value(tile->shape[1]).value_or(tape_.Const(0));
     fetch.tile.type = tile->dtype;
     fetch.tile.multiplied = ir::Multiplies(loop_->body, tile);
+    fetch.tile.panels = ir::MultipliesPanels(launch_.body, tile);
     fetch.tile.patch = patch;
     fetch.tile.same_across = same_across;
     fetched_.insert(tile.get());

@@ -44,11 +44,11 @@ bool HasSmAlone(const Arch& arch, const WarpQuery& q) {
 bool IsFetched(const TileFetch& f) {
   const int64_t row = f.columns * f.type.bytes();
   if (f.rows < 1 || f.rows > kMostBox || f.columns < 1) return false;
+  const bool in_panels = f.panels && !f.patch && f.rows % layout::kAtomRows == 0;
+  if (f.columns > kMostBox && !in_panels) return false;
   if (row % kBoxRowBytes != 0 || row * f.rows % kTileBytes != 0) return false;
-  if (!f.multiplied) return f.columns <= kMostBox;
-  // What products take lies in panels as wide as a swizzle, each a box. Rows that fill none lie in
-  // an order that is no box.
-  return layout::WidestMode(f.type.bits, f.columns) != layout::SwizzleMode::kNone;
+  // Rows that fill no swizzle lie in an order for products that is no box.
+  return !f.multiplied || layout::WidestMode(f.type.bits, f.columns) != layout::SwizzleMode::kNone;
 }
 
 bool IsShared(const TileFetch& f) {

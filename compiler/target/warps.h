@@ -29,6 +29,8 @@ struct TileFetch {
   bool patch = false;       // the pixels under a tap, not a box of a tensor
   // Where it begins does not depend on the grid's second axis.
   bool same_across = false;
+  // It lies in panels as wide as a swizzle, as the product reads it: each is a box of its own.
+  bool panels = false;
 };
 
 // Whether TMA can fill it, given a source that TMA can read.

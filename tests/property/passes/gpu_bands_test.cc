@@ -120,6 +120,34 @@ TEST(Bands, OnlyWhereTheyFit) {
   ExpectBanded(absl::StrReplaceAll(Text(c), {{"k * 128], b", "k * 128 + 32], b"}}), c, "A");
 }
 
+// A side of a box has at most 256 panels.
+TEST(Bands, OfAsManyPanelsAsABoxHas) {
+  for (const int panels : {255, 257}) {
+    const int width = 16 * panels;
+    const std::string text = absl::StrReplaceAll(
+        R"(import tilelang
+import tilelang.language as T
+
+@T.prim_func
+def main(A: T.Tensor((64, 16), "float16"), B: T.Tensor((32, WIDTH), "float16"),
+         C: T.Tensor((64, 32), "float32")):
+    with T.Kernel(2, threads=128) as bx:
+        a = T.alloc_shared((64, 16), "float16")
+        b = T.alloc_shared((16, WIDTH), "float16")
+        c = T.alloc_fragment((64, 16), "float32")
+        T.clear(c)
+        T.copy(A, a)
+        for k in T.Pipelined(1, num_stages=1):
+            T.copy(B[bx * 16, k * WIDTH], b, eviction_policy="evict_first")
+            for j in T.serial(PANELS):
+                T.gemm(a, b[:, j * 16 : j * 16 + 16], c, transpose_B=True)
+        T.copy(c, C[0, bx * 16])
+)",
+        {{"WIDTH", absl::StrCat(width)}, {"PANELS", absl::StrCat(panels)}});
+    ExpectBanded(text, {}, panels <= 256 ? "B" : "");
+  }
+}
+
 // Rows of a tensor of three dimensions; of four, a map would have one too many.
 TEST(Bands, TensorsOfMoreDimensions) {
   const std::string text = Text(Streamed());

@@ -118,15 +118,6 @@ TEST(GpuInstructions, SwizzlesOfEveryWidth) {
   ExpectComputes({.block_n = 32, .trans_b = false});
 }
 
-// More elements than a side of a box has: each panel is one.
-TEST(GpuInstructions, RowsWiderThanABox) {
-  ExpectComputes({.k = 800, .block_k = 320});
-  ExpectComputes({.m = 100, .n = 72, .k = 1208, .block_k = 384, .cores = 2});
-  ExpectComputes({.k = 1104, .block_k = 320, .type = "float16", .cluster = 2});
-  ExpectComputes({.k = 1200, .block_k = 512, .type = "float8_e4m3fn"});
-  ExpectComputes({.k = 800, .block_k = 320, .streamed = true});
-}
-
 TEST(GpuInstructions, StagesAndShortLoops) {
   for (const int stages : {1, 2, 3, 4}) {
     for (const int k : {64, 128, 320}) ExpectComputes({.k = k, .stages = stages});

@@ -129,12 +129,16 @@ TEST(IsFetched, BoxesAreWhatTmaTakes) {
   EXPECT_TRUE(IsFetched(f));
   f.multiplied = true;  // rows of 16 bytes fill no swizzle
   EXPECT_FALSE(IsFetched(f));
-  f = {kBFloat16, 64, 512, true, false, false};  // eight panels
+  f = {kBFloat16, 64, 512, true, false, false, true};  // eight panels
   EXPECT_TRUE(IsFetched(f));
-  f.multiplied = false;  // one box
+  f.rows = 60;  // of atoms of eight rows
+  EXPECT_FALSE(IsFetched(f));
+  f = {kBFloat16, 64, 512, true, false, false, false};  // one box
   EXPECT_FALSE(IsFetched(f));
   f.columns = 256;
   EXPECT_TRUE(IsFetched(f));
+  f = {kBFloat16, 64, 512, true, /*patch=*/true, false, true};
+  EXPECT_FALSE(IsFetched(f));
 }
 
 }  // namespace
