@@ -118,8 +118,10 @@ std::string StoryOfFetches(const ir::Program& program, PassContext context) {
         return true;
       }
       const ir::Buffer& tile = copy->dst.buffer;
-      const std::string why = WhyNoTensorBox(copy->src, tile->shape[0], tile->shape[1],
-                                             LiesInPanels(program, *launch, tile, GpuOf(context)));
+      const bool panels = LiesInPanels(program, *launch, tile, GpuOf(context));
+      std::string why = WhyNoTensorBox(copy->src, tile->shape[0], tile->shape[1], panels);
+      const bool multiplied = ir::Multiplies(launch->body, tile);
+      if (why.empty() && !target::IsFetched(AsFetch(tile, multiplied, panels))) why = kNoShape;
       if (why.empty()) return true;
       absl::StrAppend(&text, "\ncopy of ", copy->src.buffer->name, " to ", tile->name,
                       ": threads copy, ", why, "\n");

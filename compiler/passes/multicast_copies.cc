@@ -87,12 +87,7 @@ class Multicast : public ir::Mutator {
         return "it fills a part of the tile";
       }
     }
-    target::TileFetch fetch;
-    fetch.type = tile->dtype;
-    fetch.rows = ir::ConstInt(tile->shape[rank - 2]).value_or(0);
-    fetch.columns = ir::ConstInt(tile->shape[rank - 1]).value_or(0);
-    fetch.multiplied = ir::Multiplies(launch_.body, tile);
-    if (!target::IsFetched(fetch)) return "TMA fetches no tile of this shape";
+    if (!target::IsFetched(AsFetch(tile, ir::Multiplies(launch_.body, tile)))) return kNoShape;
     return WhyNoTensorBox(copy.src, tile->shape[rank - 2], tile->shape[rank - 1]);
   }
 

@@ -284,12 +284,8 @@ class Specialise {
 
   // A fetch as the decision sees it.
   target::TileFetch TileOf(const Fetch& fetch) const {
-    target::TileFetch tile;
-    tile.type = fetch.tile->dtype;
-    tile.rows = ir::ConstInt(fetch.tile->shape[0]).value_or(0);
-    tile.columns = ir::ConstInt(fetch.tile->shape[1]).value_or(0);
-    tile.multiplied = ir::Multiplies(loop_->body, fetch.tile);
-    tile.panels = InPanels(fetch.tile);
+    target::TileFetch tile =
+        AsFetch(fetch.tile, ir::Multiplies(loop_->body, fetch.tile), InPanels(fetch.tile));
     tile.patch = fetch.op() != Instruction::kTensorLoad;
     tile.same_across = launch_.grid.size() > 1 && IsSameAcross(fetch);
     return tile;

@@ -11,7 +11,6 @@
 #include "compiler/layout/swizzle.h"
 #include "compiler/passes/gemm_layouts.h"
 #include "compiler/passes/tile_versions.h"
-#include "compiler/target/warps.h"
 
 namespace kiln::passes {
 namespace {
@@ -77,6 +76,17 @@ std::string WhyNoTensorBox(const ir::Region& box, const Expr& rows, const Expr& 
     stride = stride * ir::MakeCast(kInt64, tensor->shape[d]);
   }
   return "";
+}
+
+target::TileFetch AsFetch(const ir::Buffer& tile, bool multiplied, bool panels) {
+  const size_t rank = tile->shape.size();
+  target::TileFetch fetch;
+  fetch.type = tile->dtype;
+  fetch.rows = ir::ConstInt(tile->shape[rank - 2]).value_or(0);
+  fetch.columns = ir::ConstInt(tile->shape[rank - 1]).value_or(0);
+  fetch.multiplied = multiplied;
+  fetch.panels = panels;
+  return fetch;
 }
 
 std::optional<StagedStore> StageStore(const ir::Copy& copy, int64_t bytes, int64_t span) {

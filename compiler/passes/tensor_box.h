@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/ir/stmt.h"
+#include "compiler/target/warps.h"
 
 namespace kiln::passes {
 
@@ -18,6 +19,11 @@ namespace kiln::passes {
 // panel is moved by itself (LiesInPanels of shared_tiles.h).
 std::string WhyNoTensorBox(const ir::Region& box, const ir::Expr& rows, const ir::Expr& columns,
                            bool panels = false);
+
+// Why a tile is not fetched that target::IsFetched does not hold for.
+inline constexpr char kNoShape[] = "TMA fetches no tile of this shape";
+// A tile, the last two dimensions of a buffer, as target::IsFetched is asked about it.
+target::TileFetch AsFetch(const ir::Buffer& tile, bool multiplied, bool panels = false);
 
 // A copy of registers to a tensor by way of shared memory: panels as wide as a swizzle, each
 // written by the threads that hold it and then fetched by TMA, while the next one is written to the
