@@ -278,7 +278,7 @@ class Specialise {
 
   // Asked where it makes a difference.
   bool InPanels(const ir::Buffer& tile) const {
-    return ir::ConstInt(tile->shape.back()).value_or(0) > target::kMostBox &&
+    return tile->shape.size() == 2 && ir::ConstInt(tile->shape[1]).value_or(0) > target::kMostBox &&
            LiesInPanels(program_, launch_, tile, arch_);
   }
 

@@ -78,6 +78,16 @@ __device__ void Multiply(float* c, const uint32_t* a, uint32_t b0, uint32_t b1) 
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// A ring of slots that one thread fills and another empties; the whole block comes by.
+template <int kCount>
+__device__ void MakeRing(uint64_t (&full)[kCount], uint64_t (&empty)[kCount]) {
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < kCount; ++i) Init(&full[i], 1), Init(&empty[i], 1);
+    asm volatile("fence.mbarrier_init.release.cluster;");
+  }
+  __syncthreads();
+}
+
 // Each block of the cluster fetches its share of A's rows for all, neighbours in another order.
 __device__ void FetchA(Shared& s, const __nv_bfloat16* a, int cluster) {
   Expect(&s.a_there, kM * kRowBytes);
@@ -209,11 +219,7 @@ constexpr int kAtOnce = 8;
 __global__ void __launch_bounds__(64, 1) ReadRows(const char* b, int n, int pace) {
   extern __shared__ __align__(1024) char memory[];
   __shared__ uint64_t full[kAtOnce], empty[kAtOnce];
-  if (threadIdx.x == 0) {
-    for (int i = 0; i < kAtOnce; ++i) Init(&full[i], 1), Init(&empty[i], 1);
-    asm volatile("fence.mbarrier_init.release.cluster;");
-  }
-  __syncthreads();
+  MakeRing(full, empty);
   int slot = 0, round = 0;
   if (threadIdx.x == 0) {
     const uint64_t policy = EvictFirst();
@@ -261,11 +267,7 @@ __global__ void __launch_bounds__(64, 1)
               int hold) {
   extern __shared__ __align__(1024) char memory[];
   __shared__ uint64_t full[kStages], empty[kStages];
-  if (threadIdx.x == 0) {
-    for (int i = 0; i < kStages; ++i) Init(&full[i], 1), Init(&empty[i], 1);
-    asm volatile("fence.mbarrier_init.release.cluster;");
-  }
-  __syncthreads();
+  MakeRing(full, empty);
   const int steps = kK / kTileK;
   int i = 0;
   for (int tile = blockIdx.x; tile < n / kTileN; tile += gridDim.x) {

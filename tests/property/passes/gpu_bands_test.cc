@@ -9,7 +9,6 @@
 #include "absl/strings/str_replace.h"
 #include "compiler/ir/printer.h"
 #include "compiler/ir/visit.h"
-#include "compiler/passes/explain_layouts.h"
 #include "tests/property/passes/gpu_products.h"
 #include "tests/util/gpu_programs.h"
 
@@ -23,6 +22,7 @@ using ::testing::HasSubstr;
 using testing::Instructions;
 using testing::Lowered;
 using ::testing::Not;
+using testing::Story;
 using testing::Text;
 using testing::Tiles;
 
@@ -189,18 +189,10 @@ TEST(Bands, NotWhereTheKernelWantsNone) {
 }
 
 TEST(Bands, ExplainedWithTheirLayout) {
-  const target::Arch gpu = *target::NamedArch("sm_90a");
-  passes::PassContext context;
-  context.gpu = &gpu;
-  const auto story = [&](const Case& c) {
-    const auto text = passes::ExplainLayouts(*Tiles(Text(c)), passes::LayoutCost(), context);
-    EXPECT_TRUE(text.ok()) << text.status();
-    return text.value_or("");
-  };
   Case c = Streamed();
-  EXPECT_THAT(story(c), HasSubstr("shared b lies in bands of eight rows"));
+  EXPECT_THAT(Story(c), HasSubstr("shared b lies in bands of eight rows"));
   c.streamed = false;
-  EXPECT_THAT(story(c), Not(HasSubstr("in bands")));
+  EXPECT_THAT(Story(c), Not(HasSubstr("in bands")));
 }
 
 // A product that takes a tile's panels for ones that follow each other, or other bands.

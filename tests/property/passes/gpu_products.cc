@@ -6,6 +6,7 @@
 #include "compiler/base/status.h"
 #include "compiler/ir/printer.h"
 #include "compiler/ir/visit.h"
+#include "compiler/passes/explain_layouts.h"
 #include "tests/util/fragment_kernels.h"
 #include "tests/util/gpu_programs.h"
 
@@ -50,6 +51,15 @@ std::string Text(const Case& c) {
 
 absl::StatusOr<ir::Program> Lowered(const ir::Program& program, const Case& c) {
   return Instructions(program, c.gpu, c.cores);
+}
+
+std::string Story(const Case& c) {
+  const target::Arch gpu = *target::NamedArch("sm_90a");
+  passes::PassContext context;
+  context.gpu = &gpu;
+  const auto text = passes::ExplainLayouts(*Tiles(Text(c)), passes::LayoutCost(), context);
+  EXPECT_TRUE(text.ok()) << text.status();
+  return text.value_or("");
 }
 
 absl::StatusOr<ir::Program> Tiles(const std::string& text, int cluster, bool pingpong) {

@@ -39,6 +39,9 @@ std::string Text(const Case& c);
 absl::StatusOr<ir::Program> Tiles(const std::string& text, int cluster = 1, bool pingpong = false);
 absl::StatusOr<ir::Program> Lowered(const ir::Program& program, const Case& c);
 
+// What explain-layouts says of the case on sm_90a.
+std::string Story(const Case& c);
+
 // That the case has such products, tiles that TMA fetches where it should, and the right numbers.
 void ExpectComputes(const Case& c, ir::Instruction product = ir::Instruction::kWgmma);
 
