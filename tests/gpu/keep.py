@@ -25,6 +25,7 @@ FILES = {
     "gpu_main_job": [("", "main_job")],
     "gpu_ranges": [("", "ranges")],
     "gpu_several": [("", "several")],
+    "gpu_turns": [("", "turns")],
     "gpu_winners": [("", "winners")],
     "gpu_workers": [("Two sources of time, and copies beside the driver's own", "timing"),
                     ("Faults", "faults")],
