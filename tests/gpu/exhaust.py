@@ -23,6 +23,7 @@ import json
 import math
 import os
 import pathlib
+import select
 import shutil
 import subprocess
 import sys
@@ -34,6 +35,7 @@ SHAPES = ("2048x4096x4096", "64x28672x4096", "16x4096x14336", "4096x57344x8192",
           "4096x4096x4096", "64x7168x16384", "16x6144x4096", "128x2112x7168")
 SHARED_BYTES = 227 * 1024
 SUMS = 224  # registers of a thread that sums may take
+SILENCE = 60  # seconds until a process that says nothing is killed: its kernel may not end
 AGAIN = 1.5  # what is within this of the fastest is timed again
 FIELDS = ("origin", "ns", "launches", "template", "config", "why")
 
@@ -195,7 +197,7 @@ def timed_here(shape, folder):
 
 
 class Child:
-    """A process that times kernels, begun again when it dies."""
+    """A process that times kernels, begun again when it dies or says nothing any more."""
 
     def __init__(self, shape, folder):
         self.command = [sys.executable, __file__, str(folder), "--child",
@@ -210,7 +212,7 @@ class Child:
         try:
             self.process.stdin.write(json.dumps({**task, "ask": launches}) + "\n")
             self.process.stdin.flush()
-            line = self.process.stdout.readline()
+            line = self.answer()
         except BrokenPipeError:
             line = ""
         if line:
@@ -221,6 +223,13 @@ class Child:
         task["why"] = f"its process died: {said[-1] if said else self.process.returncode}"[:200]
         self.process = None
         return []
+
+    def answer(self):
+        """The next line; none when the process dies, or is killed as nothing comes."""
+        if select.select([self.process.stdout], [], [], SILENCE)[0]:
+            return self.process.stdout.readline()
+        self.process.kill()
+        return ""
 
     def end(self):
         if self.process is not None:
