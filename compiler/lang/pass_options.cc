@@ -30,7 +30,7 @@ const std::vector<PassOptionRule>& PassOptionRules() {
       {"kiln.cluster", {1, 2}},
       {"kiln.even_registers", kOff},
       {"kiln.instructions", {80, 86, 89, 90, 100}},
-      {"kiln.persistent", {0, 1, 2}},
+      {"kiln.persistent", kOff},
       {"kiln.pingpong", kOff},
       {"kiln.plain", kOff},
       {"kiln.sparse", kOff},

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
-#include <set>
 
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/visit.h"
@@ -37,18 +36,6 @@ int64_t WidestResult(const ir::Launch& launch) {
     most = std::max(most, sums);
   });
   return most;
-}
-
-int64_t AllResults(const ir::Launch& launch) {
-  std::set<const ir::BufferNode*> seen;
-  int64_t all = 0;
-  ForProducts(launch, [&](const ir::Gemm& gemm) {
-    if (!seen.insert(gemm.c.buffer.get()).second) return;
-    int64_t elements = 1;
-    for (const ir::Expr& side : gemm.c.buffer->shape) elements *= ir::ConstInt(side).value_or(1);
-    all += elements;
-  });
-  return all;
 }
 
 int64_t SpanOfResults(const ir::Program& program, const ir::Launch& launch, int64_t threads,

@@ -15,9 +15,6 @@ bool HoldsSums(const ir::Launch& launch);
 // Elements of the widest, as far as extents are known; 0 where there are none.
 int64_t WidestResult(const ir::Launch& launch);
 
-// Of all of them together, each tile once.
-int64_t AllResults(const ir::Launch& launch);
-
 // Columns of the last that one warp of `threads` holds; 1 where there are none.
 int64_t SpanOfResults(const ir::Program& program, const ir::Launch& launch, int64_t threads,
                       const target::Arch& gpu);

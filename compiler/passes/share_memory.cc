@@ -14,6 +14,8 @@ namespace {
 using ir::Stmt;
 using target::Arch;
 
+constexpr int64_t kSystemBytes = 1024;  // of shared memory, beside what each block asks for
+
 constexpr int64_t kManyBlocks = int64_t{1} << 31;  // of a grid: more than any has
 
 int64_t RoundUp(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
@@ -47,7 +49,7 @@ int64_t Residents(const ir::Launch& launch, int64_t bytes, const Arch& arch) {
     blocks = extent && blocks < kManyBlocks ? blocks * *extent : kManyBlocks;
   }
   most = std::min(most, (blocks + arch.cores - 1) / arch.cores);
-  return std::min({arch.smem_sm / (bytes + target::kSystemBytes), arch.warps_sm / warps, most});
+  return std::min({arch.smem_sm / (bytes + kSystemBytes), arch.warps_sm / warps, most});
 }
 
 Stmt Share(const Stmt& s, const Arch& arch) {

@@ -300,7 +300,6 @@ class Specialise {
     threads_ = q.threads = ir::ThreadsOf(launch_).value_or(0);
     q.stages = *ir::ConstInt(loop_->num_stages);
     q.sums = WidestResult(launch_);
-    q.results = AllResults(launch_);
     q.tensor_sums = HoldsSums(launch_);
     q.steps_differ = StepsDiffer();
     for (const Fetch& fetch : fetches_) q.fetches.push_back(TileOf(fetch));
@@ -310,7 +309,7 @@ class Specialise {
     q.grid_axes = static_cast<int64_t>(launch_.grid.size());
     if (q.grid_axes > 1) q.across = ir::ConstInt(launch_.grid[1].extent).value_or(1);
     q.cluster = ir::PassOption(program_, "kiln.cluster", q.cluster);
-    q.persistent = ir::PassOption(program_, "kiln.persistent", q.persistent);
+    q.persistent = ir::PassOption(program_, "kiln.persistent", 1) != 0;
     q.pingpong = ir::PassOption(program_, "kiln.pingpong", 0) != 0;
     q.shares_fetches_alone = q.pingpong && SharesFetchesAlone();
     return q;

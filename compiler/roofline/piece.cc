@@ -49,7 +49,7 @@ constexpr double kRowSharers = 4;  // lanes that share a row of a matrix instruc
 // What the decision about warps says of a launch: the fields of target::WarpPlan.
 constexpr size_t kWarpAnswers = 4;
 // What it is asked by, beside the sums and the tiles.
-constexpr size_t kWarpDims = 6;
+constexpr size_t kWarpDims = 5;
 // What is said of how a tile or loop is dealt out: the fields of target::Dealt.
 constexpr size_t kDealAnswers = 4;
 struct Chosen {
@@ -271,8 +271,7 @@ void Piece::AddGpuPrice(const std::vector<std::string>& options) {
     warps.push_back({specialised, cluster, persistent, teams});
     if (!l.warps.possible) continue;
     const Num across = l.grid.size() > 1 ? l.grid[1] : d.tape->Const(1);
-    for (const Num& n :
-         {l.threads, l.warps.stages, l.blocks, across, UnfetchedBytes(d, l), l.warps.results}) {
+    for (const Num& n : {l.threads, l.warps.stages, l.blocks, across, UnfetchedBytes(d, l)}) {
       dims.push_back(n);
     }
     dims.insert(dims.end(), l.warps.sums.begin(), l.warps.sums.end());
@@ -383,7 +382,6 @@ void Piece::AskWarps(const std::vector<const double*>& columns,
         q.blocks = w.known_blocks ? at(2) : 0;
         q.across = w.known_across ? at(3) : 1;
         q.other_bytes = at(4) + StagedBytes(i, j, dims, out);
-        q.results = at(5);
         q.sums = 0;
         size_t dim = kWarpDims;
         for (size_t s = 0; s < w.sums.size(); ++s) q.sums = std::max(q.sums, at(dim++));
@@ -453,7 +451,7 @@ bool Piece::HoldsSums(size_t launch, int64_t row, const Answers& answers) const 
 void Piece::SetOption(const OpenOption& option, double value, target::WarpQuery& query) {
   const absl::string_view name = option.name;
   if (name == "kiln.cluster") query.cluster = static_cast<int64_t>(value);
-  if (name == "kiln.persistent") query.persistent = static_cast<int64_t>(value);
+  if (name == "kiln.persistent") query.persistent = value != 0;
 }
 
 void Piece::Evaluate(const std::vector<const double*>& columns, int64_t count, double* ns) const {

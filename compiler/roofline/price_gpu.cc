@@ -13,6 +13,7 @@ namespace {
 using target::Arch;
 
 constexpr double kVectorBytes = 16;               // of one access of a thread
+constexpr double kSmemOverhead = 1024;            // bytes the system keeps of each resident block
 constexpr double kSmemGrain = 1024;               // tiles that TMA fills begin at multiples of it
 constexpr double kBarrierBytes = 2048;            // of those between who fetches and who works
 constexpr double kRowLanes = 4;                   // that hold a row of an instruction's result
@@ -131,8 +132,7 @@ GpuPricer::Residency GpuPricer::Resident(int launch) const {
     ++gemm;
   }
   const Num warps = Ceil(l.threads / static_cast<double>(arch_.warp_size));
-  const Num by_smem = Floor(static_cast<double>(arch_.smem_sm) /
-                            (r.smem + static_cast<double>(target::kSystemBytes)));
+  const Num by_smem = Floor(static_cast<double>(arch_.smem_sm) / (r.smem + kSmemOverhead));
   const Num by_registers =
       Floor(static_cast<double>(arch_.registers_sm) / LaunchRegisters(launch, r));
   const Num by_warps = Floor(static_cast<double>(arch_.warps_sm) / warps);

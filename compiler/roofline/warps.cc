@@ -33,8 +33,7 @@ class WarpFinder {
     if (Disabled() || !FindLoop() || !FindFetches()) return std::move(out_);
     out_.stages = symbols_.Value(loop_->num_stages).value_or(tape_.Const(0));
     out_.query.steps_differ = StepsDiffer();
-    FindSums();
-    out_.possible = !out_.fetches.empty();
+    out_.possible = FindSums() && !out_.fetches.empty();
     out_.query.shares_fetches_alone = SharesFetchesAlone();
     return std::move(out_);
   }
@@ -43,7 +42,7 @@ class WarpFinder {
   void ReadOptions() {
     target::WarpQuery& q = out_.query;
     q.cluster = ir::PassOption(program_, "kiln.cluster", q.cluster);
-    q.persistent = ir::PassOption(program_, "kiln.persistent", q.persistent);
+    q.persistent = ir::PassOption(program_, "kiln.persistent", 1) != 0;
     q.pingpong = ir::PassOption(program_, "kiln.pingpong", 0) != 0;
   }
 
@@ -235,9 +234,7 @@ class WarpFinder {
   }
 
   // Of every product of the launch.
-  void FindSums() {
-    std::set<const ir::BufferNode*> seen;
-    out_.results = tape_.Const(0);
+  bool FindSums() {
     ir::Walk(launch_.body, [&](const Stmt& s) {
       const auto* gemm = s.As<ir::Gemm>();
       if (gemm == nullptr) return true;
@@ -246,14 +243,9 @@ class WarpFinder {
         sums = sums * symbols_.Value(range.extent).value_or(tape_.Const(1));
       }
       out_.sums.push_back(sums);
-      if (!seen.insert(gemm->c.buffer.get()).second) return true;
-      Num elements = tape_.Const(1);
-      for (const ir::Expr& side : gemm->c.buffer->shape) {
-        elements = elements * symbols_.Value(side).value_or(tape_.Const(1));
-      }
-      out_.results = out_.results + elements;
       return true;
     });
+    return true;
   }
 
   bool SharesFetchesAlone() const {

@@ -27,7 +27,6 @@ struct WarpDemand {
   std::vector<FetchDemand> fetches;
   Num stages;
   std::vector<Num> sums;  // elements of each product's result
-  Num results;            // of all of them together, each tile once
 };
 
 // `program` around `launch` says the pass options. `symbols` know the names of the launch's body.

@@ -21,9 +21,6 @@ namespace kiln::target {
 
 enum class ArchKind : uint8_t { kCpu, kGpu };
 
-// Of an SM's shared memory, what the system takes for each block that it holds.
-inline constexpr int64_t kSystemBytes = 1024;
-
 // One level of the memory hierarchy. A private level's capacity is that of one core (or SM), a
 // shared level's that of the whole machine. bytes == 0: the level is absent.
 // `core` figures: one core running alone. `all` figures: the sum over all cores running together.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "compiler/base/int_math.h"
 #include "compiler/layout/swizzle.h"
 
 namespace kiln::target {
@@ -10,9 +9,6 @@ namespace {
 
 constexpr int64_t kMostSums = 96;  // of a thread among kMostConsumers: 128 registers at launch
 constexpr int64_t kBarrierBytes = 1024;  // all that a block has take less
-// Of a thread beside results: as many as products by wgmma have, and what registers are dealt out
-// by.
-constexpr int64_t kOtherRegisters = 26, kRegisterGrain = 8;
 
 bool Fetches(const Arch& arch, const WarpQuery& q) {
   // Beside mma.sync, threads fetch by themselves.
@@ -31,18 +27,9 @@ int64_t FetchedBytes(const WarpQuery& q) {
   return bits / 8;
 }
 
-// With all of its tiles in use throughout, as a block of several turns has.
-int64_t BytesApart(const WarpQuery& q) { return FetchedBytes(q) + q.other_bytes + kBarrierBytes; }
-
-bool FitsApart(const Arch& arch, const WarpQuery& q) { return BytesApart(q) <= arch.smem_block; }
-
-// Whether an SM has room for two such blocks, so that one fetches its first tiles and stores its
-// results while the other multiplies.
-bool FitsTwice(const Arch& arch, const WarpQuery& q) {
-  const int64_t registers =
-      kRegisterGrain * CeilDiv(q.results / q.threads + kOtherRegisters, kRegisterGrain);
-  return 2 * (BytesApart(q) + kSystemBytes) <= arch.smem_sm &&
-         2 * registers * (q.threads + kWarpgroup) <= arch.registers_sm;
+// A block of several turns has use for all of its tiles throughout.
+bool FitsApart(const Arch& arch, const WarpQuery& q) {
+  return FetchedBytes(q) + q.other_bytes + kBarrierBytes <= arch.smem_block;
 }
 
 // Blocks of a cluster wait for each other, and each for columns of tensor memory: of two clusters
@@ -82,15 +69,12 @@ WarpPlan PlanWarps(const Arch& arch, const WarpQuery& q) {
   }
   // Barriers go on from tile to tile: all blocks take the same steps.
   const int64_t clusters = std::max<int64_t>(1, arch.cores / plan.cluster);
-  const bool persists = q.persistent > 0 && !q.steps_differ && FitsApart(arch, q) &&
-                        (q.blocks == 0 || q.blocks / plan.cluster > clusters);
-  const bool in_turns =
-      persists && q.pingpong && q.threads == kWarpgroup && !q.tensor_sums && q.shares_fetches_alone;
-  if (in_turns) plan.teams = 2;
-  // Several small blocks hide each other's waits better than one an SM does (measured on an H200;
-  // where sums lie in tensor memory nobody measured it).
-  const bool asked_for = q.persistent > 1 || in_turns;
-  plan.persistent = persists && (asked_for || q.tensor_sums || !FitsTwice(arch, q));
+  plan.persistent = q.persistent && !q.steps_differ && FitsApart(arch, q) &&
+                    (q.blocks == 0 || q.blocks / plan.cluster > clusters);
+  if (q.pingpong && plan.persistent && q.threads == kWarpgroup && !q.tensor_sums &&
+      q.shares_fetches_alone) {
+    plan.teams = 2;
+  }
   return plan;
 }
 

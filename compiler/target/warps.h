@@ -42,7 +42,6 @@ struct WarpQuery {
   int64_t threads = 0;
   int64_t stages = 0;         // of the loop; 0 = none
   int64_t sums = 0;           // elements of the widest product's result
-  int64_t results = 0;        // of all products' results together
   bool tensor_sums = false;   // products' results lie in tensor memory
   bool steps_differ = false;  // blocks take different numbers of steps
   // Nothing but fetched tiles is memory that all warpgroups share, and products take no operand
@@ -57,7 +56,7 @@ struct WarpQuery {
   int64_t across = 1;  // extent of the grid's second axis; 1 where it is not known
   // What the pass options ask for: "kiln.cluster", "kiln.persistent", "kiln.pingpong".
   int64_t cluster = kClusterBlocks;
-  int64_t persistent = 1;  // 0 never, 1 where an SM holds one block, 2 wherever that can be
+  bool persistent = true;
   bool pingpong = false;
 
   bool operator==(const WarpQuery&) const = default;

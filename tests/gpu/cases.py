@@ -425,27 +425,6 @@ def timed_few_shared(shape, M, N, K):
     return cases
 
 
-def turns():
-    """Tiles a block each, tiles in turns, and what Kiln does by itself (target::PlanWarps)."""
-    cases = []
-    for way, persistent in (("own", 0), ("turns", 2), ("kiln", 1)):
-        options = {"kiln.persistent": persistent, "kiln.cluster": 1}
-        for block, threads, stages in (((64, 64, 64), 128, 3), ((64, 64, 64), 128, 6),
-                                       ((64, 128, 64), 128, 3), ((64, 128, 64), 128, 4),
-                                       ((64, 128, 128), 128, 2), ((128, 64, 64), 256, 3),
-                                       ((128, 128, 32), 256, 3), ((128, 128, 64), 256, 3),
-                                       ((128, 128, 64), 256, 4), ((128, 256, 64), 256, 4)):
-            for shape in ("sq2048", "sq4096"):
-                name = f"{shape}/{'x'.join(map(str, block))}_{threads}_{stages}_{way}"
-                cases.append(product(name, *SHAPES[shape], block=block, threads=threads,
-                                     stages=stages, options=options))
-        for shape, M, N, K in DECODE[1:]:
-            for width, depth, stages in ((64, 128, 2), (64, 128, 3), (64, 128, 4), (128, 128, 2)):
-                cases.append(few(f"{shape}/{width}x{depth}_{stages}_{way}", M, N, K,
-                                 (M, width, depth), stages, options=options))
-    return sorted(cases, key=lambda case: case["name"])
-
-
 def timed():
     """Large shapes, a few configs each: the best of them is what counts."""
     cases = []

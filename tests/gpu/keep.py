@@ -25,7 +25,6 @@ FILES = {
     "gpu_main_job": [("", "main_job")],
     "gpu_ranges": [("", "ranges")],
     "gpu_several": [("", "several")],
-    "gpu_turns": [("", "turns")],
     "gpu_winners": [("", "winners")],
     "gpu_workers": [("Two sources of time, and copies beside the driver's own", "timing"),
                     ("Faults", "faults")],

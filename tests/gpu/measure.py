@@ -45,7 +45,6 @@ def jobs_of(out, programs, count):
         "legality": [script("legality.py", out / "legality", "--legal", 2000, "--illegal", 500,
                             "--seed", 41, *kilnc)],
         "timed": built("timed", "timed", script("bench.py", folder=out / "timed")),
-        "turns": built("turns", "turns", script("bench.py", folder=out / "turns")),
         "winners": [script("winners.py", out / "winners", *farm)],
         "faults": [script("faults.py", out / "faults", "--cut-off", 60, *farm)],
         "ranges": [script("ranges.py", out / "ranges", *farm)],

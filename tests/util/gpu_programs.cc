@@ -29,11 +29,8 @@ absl::StatusOr<std::vector<interp::Tensor>> Interpret(
 absl::StatusOr<ir::Program> Instructions(const ir::Program& program, const std::string& gpu,
                                          int cores) {
   target::Arch arch = *target::NamedArch(gpu);
-  if (arch.cores == cores) return Instructions(program, arch);
   arch.cores = cores;
-  ir::Program in_turns = program;
-  in_turns.attrs.emplace("kiln.persistent", "2");
-  return Instructions(in_turns, arch);
+  return Instructions(program, arch);
 }
 
 absl::StatusOr<ir::Program> Instructions(const ir::Program& program, const target::Arch& arch) {

@@ -12,8 +12,7 @@
 
 namespace kiln::testing {
 
-// After the passes for a GPU with so many cores, verified; where they are not the GPU's own, blocks
-// take several tiles however small these are.
+// After the passes for a GPU with so many cores, verified.
 absl::StatusOr<ir::Program> Instructions(const ir::Program& program, const std::string& gpu,
                                          int cores = 132);
 absl::StatusOr<ir::Program> Instructions(const ir::Program& program, const target::Arch& arch);

@@ -270,7 +270,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"template: matmul\nconfigs: ['a']\n", 2, 11, "no '='"},
         Mistake{"template: matmul\nconfigs: ['a=1,kiln.cluser=1']\n", 2, 11,
                 "the pass option 'kiln.cluser' is not supported"},
-        Mistake{"template: matmul\nconfigs: [{a: 1, kiln.persistent: 3}]\n", 2, 35, "cannot be 3"},
+        Mistake{"template: matmul\nconfigs: [{a: 1, kiln.persistent: 2}]\n", 2, 35, "cannot be 2"},
         Mistake{"template: matmul\ntunables: {kiln.cluster: [1, 5]}\n", 2, 30, "cannot be 5"},
         Mistake{"template: matmul\ntunables: {a.b.c: [1]}\n", 2, 12,
                 "neither an identifier nor a pass option"},

@@ -107,9 +107,8 @@ TEST_P(TemplateLeftOpen, TheThreadsOfAGpuAreRightAtEverySize) {
   const LeftOpen& c = GetParam();
   target::Arch gpu = *target::NamedArch("sm_90a");
   gpu.cores = 2;
-  auto program = Elaborate(c, c.AtRunTime(), gpu);
+  const auto program = Elaborate(c, c.AtRunTime(), gpu);
   ASSERT_TRUE(program.ok()) << program.status();
-  program->attrs["kiln.persistent"] = "2";  // blocks as small as these, too
   const auto lowered = testing::Instructions(*program, gpu);
   ASSERT_TRUE(lowered.ok()) << lowered.status();
   for (const int64_t size : c.sizes) {

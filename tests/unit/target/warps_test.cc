@@ -10,7 +10,7 @@ WarpQuery Product() {
   WarpQuery q;
   q.threads = 256;
   q.stages = 4;
-  q.sums = q.results = 128 * 256;
+  q.sums = 128 * 256;
   q.fetches = {{kBFloat16, 128, 64, true, false, false}, {kBFloat16, 256, 64, true, false, true}};
   q.blocks = 16 * 32;
   q.grid_axes = 2;
@@ -48,7 +48,7 @@ TEST(PlanWarps, OptionsTakeAway) {
   WarpQuery q = Product();
   q.cluster = 1;
   EXPECT_EQ(On("sm_90a", q), (WarpPlan{true, 1, true, 1}));
-  q.persistent = 0;
+  q.persistent = false;
   EXPECT_EQ(On("sm_90a", q), (WarpPlan{true, 1, false, 1}));
   q.stages = 0;
   EXPECT_EQ(On("sm_90a", q), WarpPlan());
@@ -92,48 +92,6 @@ TEST(PlanWarps, BlocksPersistWhereAllTheirTilesFitBesideEachOther) {
   }
 }
 
-// 64 x 128 x 64 by one warpgroup: 24 KB a stage, and 90 registers a thread.
-WarpQuery SmallProduct() {
-  WarpQuery q = Product();
-  q.threads = 128;
-  q.sums = q.results = 64 * 128;
-  q.fetches[0].rows = 64;
-  q.fetches[1].rows = 128;
-  return q;
-}
-
-TEST(PlanWarps, BlocksPersistWhereAnSmHoldsOne) {
-  WarpQuery q = SmallProduct();
-  const int64_t room = NamedArch("sm_90a")->smem_sm;
-  for (q.stages = 1; q.stages <= 8; ++q.stages) {
-    const int64_t bytes = q.stages * (64 + 128) * 64 * 2 + 1024 + 1024;  // barriers, the system's
-    EXPECT_EQ(On("sm_90a", q).persistent, 2 * bytes > room) << q.stages;
-  }
-  q.stages = 2;
-  q.other_bytes = room / 2 - 2 * (64 + 128) * 64 * 2 - 2048;
-  EXPECT_FALSE(On("sm_90a", q).persistent);
-  ++q.other_bytes;
-  EXPECT_TRUE(On("sm_90a", q).persistent);
-  q.other_bytes = 0;
-  q.persistent = 2;
-  EXPECT_TRUE(On("sm_90a", q).persistent);
-  q.persistent = 1;
-  for (const int64_t registers : {64, 102, 103, 128}) {  // 128 of each of 512 threads are all
-    q.results = registers * q.threads;
-    EXPECT_EQ(On("sm_90a", q).persistent, registers > 102) << registers;
-  }
-}
-
-TEST(PlanWarps, BlocksThatAskForTurnsPersist) {
-  WarpQuery q = SmallProduct();
-  q.stages = 2;
-  EXPECT_EQ(On("sm_90a", q), (WarpPlan{true, 2, false, 1}));
-  q.pingpong = true;
-  EXPECT_EQ(On("sm_90a", q), (WarpPlan{true, 2, true, 2}));
-  q.shares_fetches_alone = false;  // no turns, then
-  EXPECT_EQ(On("sm_90a", q), (WarpPlan{true, 2, false, 1}));
-}
-
 TEST(PlanWarps, TurnsAreForSingleWarpgroups) {
   WarpQuery q = Product();
   q.pingpong = true;
@@ -143,7 +101,7 @@ TEST(PlanWarps, TurnsAreForSingleWarpgroups) {
   q.shares_fetches_alone = false;
   EXPECT_EQ(On("sm_90a", q).teams, 1);
   q.shares_fetches_alone = true;
-  q.persistent = 0;
+  q.persistent = false;
   EXPECT_EQ(On("sm_90a", q).teams, 1);
 }
 
