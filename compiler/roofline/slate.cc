@@ -77,8 +77,8 @@ class Slate {
     }
   }
 
-  // The best prediction after the penalty.
-  void AddNext() {
+  // The best prediction after the penalty; false where all that are looked at have a seat.
+  bool AddNext() {
     int64_t best = -1;
     double best_score = 0;
     for (size_t i = 0; i < pool_.size(); ++i) {
@@ -90,11 +90,9 @@ class Slate {
         best_score = score;
       }
     }
-    if (best < 0) {
-      size_ = out_.size();
-      return;
-    }
+    if (best < 0) return false;
     Add(best, "");
+    return true;
   }
 
   template <typename P>
@@ -162,7 +160,8 @@ std::vector<SlateEntry> ChooseSlate(const PricedSpace& space, int top_k, const C
   Slate slate(space, top_k);
   slate.Add(First(space), "");
   const size_t half = slate.size() / 2;
-  while (slate.filled() < half) slate.AddNext();
+  while (slate.filled() < half && slate.AddNext()) {
+  }
   if (slate.size() >= 6) {
     const int m = AxisOf(space.axes(), Role::kTileM), n = AxisOf(space.axes(), Role::kTileN);
     if (m >= 0 && n >= 0) {
@@ -180,10 +179,7 @@ std::vector<SlateEntry> ChooseSlate(const PricedSpace& space, int top_k, const C
     const int64_t own = space.RankOf(fallback);
     if (own >= 0) slate.Add(own, "The kernel's own default.");
   }
-  for (size_t before = 0; !slate.Full();) {
-    before = slate.filled();
-    slate.AddNext();
-    if (slate.filled() == before) break;
+  while (!slate.Full() && slate.AddNext()) {
   }
   return slate.Take();
 }

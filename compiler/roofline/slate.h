@@ -14,9 +14,10 @@ struct SlateEntry {
   std::string why;   // "" = by predicted time; else why a slower one is here
 };
 
-// `top_k` entries: the best prediction first; then, one at a time, the best prediction after a
-// penalty for being like one already chosen; quotas keep a seat for the best config of another
-// regime (another binding resource, the transposed tile aspect, the kernel's own default).
+// `top_k` entries, or all of the few thousand that are looked at: the best prediction first; then,
+// one at a time, the best prediction after a penalty for being like one already chosen; quotas keep
+// a seat for the best config of another regime (another binding resource, the transposed tile
+// aspect, the kernel's own default).
 std::vector<SlateEntry> ChooseSlate(const PricedSpace& space, int top_k, const Config& fallback);
 
 }  // namespace kiln::roofline

@@ -58,6 +58,21 @@ TEST(RecommendTest, DerivesTheSpaceOfAMatmul) {
   EXPECT_EQ(distinct.size(), r->ranked.size());
 }
 
+// More than are looked at for their likeness: the rest is in order of price.
+TEST(RecommendTest, ThousandsAreAllThatThereAre) {
+  const lang::Kernel kernel = TemplateKernel("matmul");
+  Request request = MatmulRequest(kernel, 4096, 4096, 4096);
+  request.arch = *target::NamedArch("sm_90a");
+  request.top_k = 6500;
+  const auto r = Recommend(request);
+  ASSERT_TRUE(r.ok()) << r.status();
+  EXPECT_GT(r->legal_count, request.top_k);
+  EXPECT_GE(r->ranked.size(), 6500u);
+  std::set<std::string> distinct;
+  for (const Hint& h : r->ranked) distinct.insert(h.config.ToString());
+  EXPECT_EQ(distinct.size(), r->ranked.size());
+}
+
 // 112 and 224 fill rows of 28672.
 TEST(RecommendTest, WideTilesOfAGpuDivideTheirRow) {
   const lang::Kernel kernel = TemplateKernel("matmul");
