@@ -1,5 +1,6 @@
 #include "proto/limits.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <string>
@@ -31,9 +32,9 @@ std::string Shown(absl::string_view text) {
   return shown;
 }
 
-// Well-formed UTF-8: a protobuf string field takes nothing else, and the receiver of one that is
-// not would see no more than a broken message.
-bool IsUtf8(absl::string_view text) {
+// How many bytes of it, from the first on, are well-formed UTF-8: a protobuf string field takes
+// nothing else, and the receiver of one that is not would see no more than a broken message.
+size_t Utf8Prefix(absl::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   for (size_t i = 0; i < text.size();) {
     const unsigned char lead = byte(i);
@@ -43,18 +44,20 @@ bool IsUtf8(absl::string_view text) {
                           : lead < 0xf0 ? 3
                           : lead < 0xf5 ? 4
                                         : 0;
-    if (length == 0 || i + length > text.size()) return false;
+    if (length == 0 || i + length > text.size()) return i;
     for (size_t k = 1; k < length; ++k) {
-      if ((byte(i + k) & 0xc0) != 0x80) return false;
+      if ((byte(i + k) & 0xc0) != 0x80) return i;
     }
-    if (lead == 0xe0 && byte(i + 1) < 0xa0) return false;   // overlong
-    if (lead == 0xed && byte(i + 1) >= 0xa0) return false;  // surrogates
-    if (lead == 0xf0 && byte(i + 1) < 0x90) return false;   // overlong
-    if (lead == 0xf4 && byte(i + 1) >= 0x90) return false;  // above U+10FFFF
+    if (lead == 0xe0 && byte(i + 1) < 0xa0) return i;   // overlong
+    if (lead == 0xed && byte(i + 1) >= 0xa0) return i;  // surrogates
+    if (lead == 0xf0 && byte(i + 1) < 0x90) return i;   // overlong
+    if (lead == 0xf4 && byte(i + 1) >= 0x90) return i;  // above U+10FFFF
     i += length;
   }
-  return true;
+  return text.size();
 }
+
+bool IsUtf8(absl::string_view text) { return Utf8Prefix(text) == text.size(); }
 
 bool IsPrintable(absl::string_view text) {
   for (const char c : text) {
@@ -119,7 +122,12 @@ absl::Status CheckKernel(const v1::SweepSpec& spec) {
     return TooBig("kernel_source", static_cast<int64_t>(spec.kernel_source().size()),
                   Limits::kMaxKernelBytes, "bytes");
   }
-  if (!IsUtf8(spec.kernel_source())) return Wrong("kernel_source", "it is not UTF-8");
+  const absl::string_view source = spec.kernel_source();
+  if (const size_t fine = Utf8Prefix(source); fine < source.size()) {
+    const auto line = std::count(source.begin(), source.begin() + fine, '\n') + 1;
+    return Wrong("kernel_source",
+                 absl::StrCat("line ", line, " is not UTF-8; save the kernel's file in UTF-8"));
+  }
   if (!spec.template_().empty()) KILN_RETURN_IF_ERROR(CheckName("template", spec.template_()));
   if (!spec.entry().empty()) KILN_RETURN_IF_ERROR(CheckName("entry", spec.entry()));
   return CheckText("kernel_path", spec.kernel_path(), Limits::kMaxPathBytes);

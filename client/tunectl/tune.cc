@@ -9,10 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/tunectl/command.h"
 #include "client/tunectl/embedded_farm.h"
+#include "client/tunectl/format.h"
 #include "client/tunectl/run_sweeps.h"
 
 namespace kiln::tunectl {
@@ -110,6 +113,27 @@ bool AllStored(const Context& context, client::Client* client,
   });
 }
 
+// What earlier commands left unfinished in the store shares its workers with what is asked for now.
+void TellOfOthers(const Context& context, client::Client* client, const std::string& store,
+                  const std::vector<client::SweepSpec>& specs) {
+  if (context.quiet) return;
+  const auto active = client->List(0, /*active_only=*/true, context.Options());
+  if (!active.ok()) return;
+  std::vector<std::string> told;
+  for (const client::SweepSummary& sweep : *active) {
+    const bool asked_for = std::any_of(specs.begin(), specs.end(),
+                                       [&](const auto& spec) { return spec.name == sweep.name; });
+    if (!asked_for && sweep.parent.empty()) {
+      told.push_back(absl::StrCat(ShortSweep(sweep.sweep), " (", sweep.name, ")"));
+    }
+  }
+  if (told.empty()) return;
+  std::fprintf(stderr,
+               "tunectl: the store has what earlier commands left unfinished, and works on it too: "
+               "%s; 'tunectl --store %s cancel SWEEP' ends one\n",
+               absl::StrJoin(told, ", ").c_str(), store.c_str());
+}
+
 int RunTune(Context* context, const TuneFlags& flags) {
   absl::StatusOr<RunPlan> plan = PlanRun(flags.sweeps, flags.fetch);
   if (!plan.ok()) return Fail(*context, plan.status());
@@ -152,6 +176,7 @@ int RunTune(Context* context, const TuneFlags& flags) {
     const absl::Status dead = death.Ends(context->cancel);
     if (!dead.ok()) return Fail(*context, dead);
   }
+  TellOfOthers(*context, client->get(), *store, plan->specs);
   plan->one_at_a_time = true;
   plan->cancel_on_interrupt = true;
   plan->no_worker_hint =

@@ -437,6 +437,26 @@ TEST_F(TuneTest, AStoredWinnerWaitsForTheWorkerThatItIsComparedWith) {
   EXPECT_THAT(never->out(), HasSubstr(uncompared));
 }
 
+TEST_F(TuneTest, WhatEarlierOnesLeftUnfinishedIsToldOf) {
+  SetWorker(absl::StrCat("exec ", test::BinaryFolder(), "/kiln-worker \"$@\""));
+  std::ofstream(folder_ / "gemm.yaml")
+      << "name: long\ntemplate: matmul\nshapes: {M: 512, N: 512, K: 512}\n";
+  const auto first = Tune("first");
+  ASSERT_TRUE(first->AwaitLog("long: ", absl::Seconds(60))) << first->err();
+  first->Signal(SIGKILL);
+  ASSERT_EQ(first->Wait(absl::Seconds(5)), 1000 + SIGKILL);
+
+  const auto again = Tune("again", {"--timeout", "2"});
+  EXPECT_EQ(again->Wait(absl::Seconds(60)), 5) << again->err();
+  EXPECT_THAT(again->err(), Not(HasSubstr("left unfinished")));
+  std::ofstream(folder_ / "gemm.yaml")
+      << "name: short\ntemplate: matmul\nshapes: {M: 64, N: 64, K: 64}\n";
+  const auto other = Tune("other", {"--timeout", "2"});
+  other->Wait(absl::Seconds(60));
+  EXPECT_THAT(other->err(), HasSubstr("left unfinished"));
+  EXPECT_THAT(other->err(), HasSubstr("(long)"));
+}
+
 TEST_F(TuneTest, ChildrenEndWithItWhenItIsKilled) {
   const auto tune = Tune("t");
   const std::vector<pid_t> children = AwaitChildren(tune.get());

@@ -138,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadSpec{"name", kBad, [](v1::SweepSpec* s) { s->set_name("a\x1b[31m"); }},
         BadSpec{"name", kBad, [](v1::SweepSpec* s) { s->set_name("\xc0\xaf"); }},
         BadSpec{"user", kBad, [](v1::SweepSpec* s) { s->set_user("\xed\xa0\x80"); }},
-        BadSpec{"kernel_source", kBad,
+        BadSpec{"kernel_source: line 2 is not UTF-8", kBad,
                 [](v1::SweepSpec* s) {
                   s->clear_template_();
                   s->set_kernel_source("def f():\n  \xff");
