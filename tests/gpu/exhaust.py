@@ -209,27 +209,25 @@ class Child:
         if self.process is None:
             self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, text=True,
                                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        silent = False
         try:
             self.process.stdin.write(json.dumps({**task, "ask": launches}) + "\n")
             self.process.stdin.flush()
-            line = self.answer()
+            silent = not select.select([self.process.stdout], [], [], SILENCE)[0]
+            line = "" if silent else self.process.stdout.readline()
         except BrokenPipeError:
             line = ""
         if line:
             told = json.loads(line)
             task["why"] = told.get("why", "")
             return told.get("times", [])
+        if silent:
+            self.process.kill()
         said = self.process.communicate()[1].strip().splitlines()
-        task["why"] = f"its process died: {said[-1] if said else self.process.returncode}"[:200]
+        how = f"said nothing for {SILENCE} s" if silent else "died"
+        task["why"] = f"its process {how}: {said[-1] if said else self.process.returncode}"[:200]
         self.process = None
         return []
-
-    def answer(self):
-        """The next line; none when the process dies, or is killed as nothing comes."""
-        if select.select([self.process.stdout], [], [], SILENCE)[0]:
-            return self.process.stdout.readline()
-        self.process.kill()
-        return ""
 
     def end(self):
         if self.process is not None:
