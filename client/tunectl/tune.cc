@@ -33,6 +33,8 @@ struct TuneFlags {
 // How long a stored winner waits for the workers whose toolchain it is compared with.
 constexpr absl::Duration kAttachWait = absl::Seconds(10);
 
+constexpr size_t kToldOf = 4;  // sweeps of earlier commands, by name
+
 // Why the farm's child ended, if it did.
 class DeathNote {
  public:
@@ -128,6 +130,11 @@ void TellOfOthers(const Context& context, client::Client* client, const std::str
     }
   }
   if (told.empty()) return;
+  if (told.size() > kToldOf) {
+    const std::string more = absl::StrCat("and ", told.size() - kToldOf, " more");
+    told.resize(kToldOf);
+    told.push_back(more);
+  }
   std::fprintf(stderr,
                "tunectl: the store has what earlier commands left unfinished, and works on it too: "
                "%s; 'tunectl --store %s cancel SWEEP' ends one\n",
