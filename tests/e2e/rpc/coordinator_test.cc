@@ -440,7 +440,8 @@ TEST_F(TuneTest, AStoredWinnerWaitsForTheWorkerThatItIsComparedWith) {
 TEST_F(TuneTest, WhatEarlierOnesLeftUnfinishedIsToldOf) {
   SetWorker(absl::StrCat("exec ", test::BinaryFolder(), "/kiln-worker \"$@\""));
   std::ofstream(folder_ / "gemm.yaml")
-      << "name: long\ntemplate: matmul\nshapes: {M: 512, N: 512, K: 512}\n";
+      << "name: long\ntemplate: matmul\nshapes: {M: 512, N: 512, K: 512}\n"
+      << "measurement: {min_seconds: 1}\n";
   const auto first = Tune("first");
   ASSERT_TRUE(first->AwaitLog("long: ", absl::Seconds(60))) << first->err();
   first->Signal(SIGKILL);
