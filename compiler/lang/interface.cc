@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "compiler/ir/printer.h"
 #include "compiler/ir/visit.h"
 #include "compiler/lang/arguments.h"
